@@ -1,0 +1,181 @@
+"""What goes to a model and what comes back, in no vendor's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+from aar.messages.events import ProviderMeta, ReasoningBlock, ToolCall
+from aar.messages.tools import ToolSchema
+
+__all__ = [
+    "Capabilities",
+    "History",
+    "NeutralMessage",
+    "ProviderRequest",
+    "ProviderResponse",
+    "StreamDelta",
+    "Usage",
+]
+
+
+class NeutralMessage(TypedDict):
+    """`content` is text or a list of blocks.
+
+    Blocks: those of `messages/content.py`, `tool_use {type, id, name, input}`,
+    `tool_result {type, tool_use_id, content, is_error}`, and `reasoning {type, text, data}`, which only the
+    provider that gave it may send again (it names itself in `data.provider`).
+    """
+
+    role: str
+    content: str | list[dict[str, Any]]
+
+
+class Capabilities(TypedDict):
+    name: str
+    tools: bool
+    reasoning: bool
+    streaming: bool
+    structured_output: bool
+    vision: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one model call. `input_tokens` as the provider counts them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    @classmethod
+    def of(cls, usage: dict[str, int]) -> Usage:
+        """From a usage map; knows the aliases that vendors use. Values that are no whole number count as 0."""
+
+        def first(*names: str) -> int:
+            for name in names:
+                value = usage.get(name)
+                if isinstance(value, int) and not isinstance(value, bool):
+                    return max(value, 0)
+            return 0
+
+        return cls(
+            input_tokens=first("input_tokens", "prompt_tokens"),
+            output_tokens=first("output_tokens", "completion_tokens"),
+            cache_read_tokens=first("cache_read_tokens", "cache_read_input_tokens"),
+            cache_write_tokens=first("cache_write_tokens", "cache_creation_input_tokens"),
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cache_read_tokens": self.cache_read_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+        }
+
+
+class History(Sequence[NeutralMessage]):
+    """The messages of a request, oldest first: a growing settled part and a short tail.
+
+    An adapter encodes through `encoded`, which keeps the bytes of every settled message per adapter, so that
+    a long session costs one join per request and not one walk. Messages must never be changed in place.
+    """
+
+    __slots__ = ("_cache", "_lead", "_settled", "_start", "_stop", "_tail")
+
+    def __init__(
+        self,
+        settled: list[NeutralMessage] | None = None,
+        tail: Sequence[NeutralMessage] = (),
+        *,
+        lead: Sequence[NeutralMessage] = (),
+        start: int = 0,
+        cache: dict[str, list[bytes | None]] | None = None,
+    ) -> None:
+        self._settled = settled if settled is not None else []
+        self._start = min(start, len(self._settled))
+        self._stop = len(self._settled)
+        self._lead = tuple(lead)
+        self._tail = tuple(tail)
+        self._cache: dict[str, list[bytes | None]] = cache if cache is not None else {}
+
+    def __len__(self) -> int:
+        return len(self._lead) + self._stop - self._start + len(self._tail)
+
+    def __iter__(self) -> Iterator[NeutralMessage]:
+        yield from self._lead
+        for index in range(self._start, self._stop):
+            yield self._settled[index]
+        yield from self._tail
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+    def encoded(self, codec: str, encode: Callable[[NeutralMessage], bytes]) -> list[bytes]:
+        """`encode(message)` for each message, in order; settled ones are encoded once per `codec`.
+
+        `encode` must depend on its message alone. Empty bytes mean that a message has no wire form and are left
+        out. One neutral message may become several wire messages: the bytes are then joined by commas.
+        """
+        kept = self._cache.setdefault(codec, [])
+        if len(kept) < self._stop:
+            kept.extend([None] * (self._stop - len(kept)))
+        if self._start < self._stop and None in kept[self._start : self._stop]:
+            for index in range(self._start, self._stop):
+                if kept[index] is None:
+                    kept[index] = encode(self._settled[index])
+        settled = [piece for piece in kept[self._start : self._stop] if piece]
+        lead = [encode(message) for message in self._lead]
+        tail = [encode(message) for message in self._tail]
+        return [piece for piece in lead if piece] + settled + [piece for piece in tail if piece]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """One model call. Settings such as the model are the provider's own; this is what changes per call.
+
+    `tools` is `None` when there are none; `session_id` may be used for cache routing.
+    """
+
+    messages: History
+    system: str = ""
+    tools: tuple[ToolSchema, ...] | None = None
+    session_id: str = ""
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDelta:
+    """A piece of a streamed answer.
+
+    `tool_call_delta` is a whole call, never a fragment. The terminal delta has `done`, the stop reason, and, when
+    the server told them, `meta` and reasoning blocks with what must be sent again. A delta with nothing in it is
+    a sign of life: the server is there and has nothing to say yet.
+    """
+
+    text: str = ""
+    reasoning_delta: str = ""
+    tool_call_delta: ToolCall | None = None
+    done: bool = False
+    stop_reason: str = ""
+    meta: ProviderMeta | None = None
+    reasoning: tuple[ReasoningBlock, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderResponse:
+    """A whole answer. `stop_reason` is a `StopReason` value, or the provider's own word."""
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    stop_reason: str = "end_turn"
+    reasoning: tuple[ReasoningBlock, ...] = ()
+    meta: ProviderMeta | None = None
+    extra: dict[str, Any] = field(default_factory=dict)

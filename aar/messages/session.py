@@ -1,0 +1,230 @@
+"""What a client can ask of a session, and of the sessions of a runtime, with the answers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from aar.messages.base import Command, Message, Request, new_turn_id
+from aar.messages.content import ContentBlock
+from aar.messages.events import AgentState, Compacted, TurnEnded
+from aar.messages.settings import AgentConfig
+
+__all__ = [
+    "AutoApprove",
+    "Cancel",
+    "ClearQueue",
+    "CloseSession",
+    "Compact",
+    "Configure",
+    "DeleteSession",
+    "FollowUp",
+    "ForkSession",
+    "GetStatus",
+    "ListQueue",
+    "ListSessions",
+    "LoadSession",
+    "OpenSession",
+    "Prompt",
+    "Queue",
+    "QueuedPrompt",
+    "Revoke",
+    "SessionCommand",
+    "SessionInfo",
+    "SessionListing",
+    "SessionsCommand",
+    "Status",
+    "Steer",
+]
+
+
+# --- to one session ---------------------------------------------------------------------------
+
+
+class Prompt(Command, Request[TurnEnded]):
+    """Run a turn, now or when those before it are done. Answered when that turn has ended.
+
+    Raises `QueueFull` when too many prompts wait, `SessionClosed` when the session ends first.
+    """
+
+    type: Literal["prompt"] = "prompt"
+    content: str = ""
+    parts: list[ContentBlock] = []
+    turn_id: str = Field(default_factory=new_turn_id)
+
+
+class Steer(Command):
+    """Say something to the running turn: the model sees it at its next step. Without a turn it waits for one."""
+
+    type: Literal["steer"] = "steer"
+    content: str
+
+
+class FollowUp(Command):
+    """Say something when the running turn would stop: the turn goes on with it."""
+
+    type: Literal["follow_up"] = "follow_up"
+    content: str
+
+
+class Cancel(Command):
+    """End the running turn. With a `turn_id`, only that one, running or waiting.
+
+    `after_step` is the soft form: the step that runs is finished first.
+    """
+
+    type: Literal["cancel"] = "cancel"
+    turn_id: str | None = None
+    after_step: bool = False
+
+
+class QueuedPrompt(Message):
+    turn_id: str
+    content: str
+
+
+class Queue(Message):
+    """Prompts that wait, oldest first."""
+
+    items: list[QueuedPrompt] = []
+
+
+class ListQueue(Command, Request[Queue]):
+    type: Literal["list_queue"] = "list_queue"
+
+
+class ClearQueue(Command, Request[Queue]):
+    """Drop all waiting prompts. Answered with what was dropped; their askers get `SessionClosed`."""
+
+    type: Literal["clear_queue"] = "clear_queue"
+
+
+class Configure(Command, Request[AgentConfig]):
+    """Change settings of this session, in memory and journal only, from the next step or tool call on.
+
+    `patch` is a JSON merge patch (RFC 7396). Answered with the settings in force; raises `ConfigError`.
+    """
+
+    type: Literal["configure"] = "configure"
+    patch: dict[str, Any]
+
+
+class AutoApprove(Command):
+    """Allow beforehand: a tool name, or `tool:prefix*` over its string arguments."""
+
+    type: Literal["auto_approve"] = "auto_approve"
+    entry: str
+
+
+class Revoke(Command):
+    """Take back every standing decision about this tool or entry: it asks again."""
+
+    type: Literal["revoke"] = "revoke"
+    entry: str
+
+
+class Compact(Command, Request[Compacted]):
+    """Let the model summarise what was said so far. Raises `ProviderError`, or `SessionError` while a turn runs."""
+
+    type: Literal["compact"] = "compact"
+    instructions: str = ""
+
+
+class Status(Message):
+    """`seq` is the newest fact; `turn_id` names the running turn or is empty."""
+
+    session_id: str
+    state: AgentState
+    turn_id: str = ""
+    seq: int = 0
+    step_count: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    queue_length: int = 0
+
+
+class GetStatus(Command, Request[Status]):
+    type: Literal["get_status"] = "get_status"
+
+
+SessionCommand = (
+    Prompt | Steer | FollowUp | Cancel | ListQueue | ClearQueue | Configure | AutoApprove | Revoke | Compact | GetStatus
+)
+
+
+# --- to the sessions of a runtime -------------------------------------------------------------
+
+
+class SessionInfo(Message):
+    """`updated_at` is Unix time in seconds; `title` is the start of the first answer, else of the id."""
+
+    session_id: str
+    cwd: str = ""
+    title: str = ""
+    updated_at: float = 0.0
+    state: AgentState = AgentState.IDLE
+    step_count: int = 0
+
+
+class SessionListing(Message):
+    """`cursor` asks for the next page; empty at the end."""
+
+    sessions: list[SessionInfo] = []
+    cursor: str = ""
+
+
+class OpenSession(Command, Request[SessionInfo]):
+    """Start a new session in `cwd`, an absolute path that stays the same for its whole life."""
+
+    type: Literal["open_session"] = "open_session"
+    cwd: str
+    config: AgentConfig | None = None
+    session_id: str | None = None
+
+
+class LoadSession(Command, Request[SessionInfo]):
+    """Bring a stored session back to life. A session that is already open is simply answered.
+
+    Raises `SessionNotFound`, `SessionInUse` (another process holds it), `CorruptJournal`.
+    """
+
+    type: Literal["load_session"] = "load_session"
+    session_id: str
+    config: AgentConfig | None = None
+
+
+class ForkSession(Command, Request[SessionInfo]):
+    """Start a new session from the first `at_message` messages of another; all of them without it."""
+
+    type: Literal["fork_session"] = "fork_session"
+    session_id: str
+    at_message: int | None = None
+    cwd: str | None = None
+
+
+class ListSessions(Command, Request[SessionListing]):
+    """Newest first. `cwd` keeps only sessions of that folder."""
+
+    type: Literal["list_sessions"] = "list_sessions"
+    cwd: str | None = None
+    cursor: str = ""
+    limit: int = Field(default=100, ge=1, le=10_000)
+
+
+class CloseSession(Command, Request[None]):
+    """Cancel what runs and end the session. What it wrote stays."""
+
+    type: Literal["close_session"] = "close_session"
+    session_id: str
+
+
+class DeleteSession(Command, Request[bool]):
+    """Close and remove a session. Answered with whether there was one."""
+
+    type: Literal["delete_session"] = "delete_session"
+    session_id: str
+
+
+SessionsCommand = OpenSession | LoadSession | ForkSession | ListSessions | CloseSession | DeleteSession

@@ -1,0 +1,274 @@
+"""Every setting with its default. Frozen: a change makes a new object.
+
+Finding, merging and explaining configuration files is `aar/config.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = [
+    "BUILTIN_TOOLS",
+    "DENIED_COMMANDS",
+    "DENIED_PATHS",
+    "AgentConfig",
+    "GuardrailsConfig",
+    "LinuxSandbox",
+    "ProviderConfig",
+    "SafetyConfig",
+    "SandboxConfig",
+    "ToolConfig",
+    "TuiConfig",
+    "WindowsSandbox",
+    "WslSandbox",
+]
+
+BUILTIN_TOOLS = (
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_directory",
+    "bash",
+    "grep",
+    "find_files",
+)
+
+DENIED_PATHS = (
+    "/etc/shadow",
+    "/etc/passwd",
+    "/etc/sudoers",
+    "/etc/sudoers.d/**",
+    "**/.env",
+    "**/.env.*",
+    "**/credentials",
+    "**/credentials.*",
+    "**/secrets",
+    "**/secrets.*",
+    "**/*.pem",
+    "**/*.key",
+    "**/*.p12",
+    "**/*.pfx",
+    "**/.ssh/**",
+    "**/id_rsa",
+    "**/id_dsa",
+    "**/id_ecdsa",
+    "**/id_ed25519",
+    "**/.aws/**",
+    "**/.azure/**",
+    "**/.config/gcloud/**",
+    "**/.netrc",
+    "**/.npmrc",
+    "**/.pypirc",
+)
+
+DENIED_COMMANDS = (
+    "rm -rf /",
+    "rm -rf /*",
+    "rm -rf ~",
+    "mkfs",
+    "dd if=",
+    "> /dev/sda",
+    "shutdown",
+    "reboot",
+    "halt",
+    "poweroff",
+    "init 0",
+    "init 6",
+    ":(){:|:&};:",
+    "chmod 777",
+    "chmod -R 777",
+    "curl|sh",
+    "curl | sh",
+    "curl|bash",
+    "curl | bash",
+    "wget|sh",
+    "wget | sh",
+    "wget|bash",
+    "wget | bash",
+    "nc -e",
+    "ncat -e",
+    "history -c",
+)
+
+
+class Settings(BaseModel):
+    """Unknown keys are kept out here; `aar/config.py` warns about them with the nearest known name."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+
+def _seconds(value: Any) -> float:
+    """A finite number of seconds, 0 or more. Text and booleans are mistakes, not numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a number of seconds, 0 or more (0 waits for ever)")
+    if not math.isfinite(value) or value < 0:
+        raise ValueError("must be a finite number of seconds, 0 or more (0 waits for ever)")
+    return float(value)
+
+
+class ProviderConfig(Settings):
+    """One model behind one API. `None` in a limit falls back to the global one, 0 turns it off."""
+
+    name: str = "anthropic"
+    model: str = "claude-sonnet-4-6"
+    api_key: str = ""
+    base_url: str = ""
+    max_tokens: int = Field(default=4096, ge=0)
+    temperature: float = Field(default=0.0, ge=0.0)
+    context_window: int | None = Field(default=None, ge=0)
+    token_budget: int | None = Field(default=None, ge=0)
+    cost_limit: float | None = Field(default=None, ge=0.0)
+    response_format: Literal["", "text", "json", "json_object", "json_schema"] = ""
+    json_schema: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+
+    @property
+    def label(self) -> str:
+        """`provider/model`, as users write it."""
+        return f"{self.name}/{self.model}"
+
+
+class ToolConfig(Settings):
+    enabled_builtins: list[str] = list(BUILTIN_TOOLS)
+    bash_default_timeout: int = Field(default=120, ge=1)
+    command_timeout: int = Field(default=300, ge=0)
+    max_output_chars: int = Field(default=50_000, ge=1)
+    env_keep: list[str] = []
+
+
+class LinuxSandbox(Settings):
+    workspace: str | None = None
+    max_memory_mb: int = Field(default=512, ge=1)
+
+
+class WindowsSandbox(Settings):
+    workspace: str | None = None
+    max_memory_mb: int = Field(default=512, ge=1)
+    max_processes: int = Field(default=10, ge=1)
+    use_low_integrity: bool = True
+
+
+class WslSandbox(Settings):
+    profile: str | None = None
+    distro: str = "aar-sandbox"
+    shell: str = "sh"
+    wsl_user: str | None = None
+    restrict_to_workspace: bool = True
+    workspace: str | None = None
+    install_path: str | None = None
+    rootfs_url: str = (
+        "https://dl-cdn.alpinelinux.org/alpine/v3.23/releases/x86_64/alpine-minirootfs-3.23.0-x86_64.tar.gz"
+    )
+    pre_install_commands: list[str] = []
+    packages: list[str] = ["python3", "py3-pip"]
+    package_install_command: str = "apk add --no-cache {packages}"
+    system_prompt_hint: str = ""
+
+
+class SandboxConfig(Settings):
+    """Where shell commands run. A plain string is short for the mode."""
+
+    mode: Literal["local", "linux", "windows", "wsl", "auto"] = "local"
+    local: dict[str, Any] = {}
+    linux: LinuxSandbox = Field(default_factory=LinuxSandbox)
+    windows: WindowsSandbox = Field(default_factory=WindowsSandbox)
+    wsl: WslSandbox = Field(default_factory=WslSandbox)
+
+
+def _sandbox(value: Any) -> Any:
+    return {"mode": value} if isinstance(value, str) else value
+
+
+class SafetyConfig(Settings):
+    """What tools may do. `<cwd>` in a pattern stands for the session's folder."""
+
+    read_only: bool = False
+    require_approval_for_writes: bool = True
+    require_approval_for_execute: bool = True
+    denied_paths: list[str] = list(DENIED_PATHS)
+    allowed_paths: list[str] = ["<cwd>/**"]
+    sandbox: Annotated[SandboxConfig, BeforeValidator(_sandbox)] = Field(default_factory=SandboxConfig)
+    log_all_commands: bool = False
+    acp_approval_timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
+
+
+class TuiConfig(Settings):
+    theme: str = "default"
+    layout: dict[str, Any] = {}
+
+
+class GuardrailsConfig(Settings):
+    max_tokens_recoveries: int = Field(default=2, ge=0)
+    max_repeated_tool_steps: int = Field(default=3, ge=1)
+    reserve_tokens: int = Field(default=512, ge=0)
+    reserve_cost_fraction: float = Field(default=0.1, ge=0.0, le=1.0)
+
+
+class AgentConfig(Settings):
+    """All settings of a session. `provider` is an object, or a key of `providers`."""
+
+    provider: ProviderConfig | str = Field(default_factory=ProviderConfig)
+    providers: dict[str, ProviderConfig] = {}
+    tools: ToolConfig = Field(default_factory=ToolConfig)
+    safety: SafetyConfig = Field(default_factory=SafetyConfig)
+    tui: TuiConfig = Field(default_factory=TuiConfig)
+    guardrails: GuardrailsConfig = Field(default_factory=GuardrailsConfig)
+    max_steps: int = Field(default=50, ge=1)
+    timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
+    max_retries: int = Field(default=3, ge=1)
+    streaming: bool = False
+    context_window: int = Field(default=0, ge=0)
+    context_strategy: Literal["sliding_window", "compact", "none"] = "sliding_window"
+    token_budget: int = Field(default=0, ge=0)
+    cost_limit: float = Field(default=0.0, ge=0.0)
+    token_warning_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
+    cost_warning_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
+    session_dir: str = "~/.aar/sessions"
+    project_rules_dir: str = ".agent"
+    system_prompt: str = ""
+    log_level: str = "WARNING"
+    log_file: str | None = None
+
+    def resolve_provider(self) -> ProviderConfig:
+        """The active provider's settings. Raises `ValueError` when `provider` names no profile."""
+        if isinstance(self.provider, ProviderConfig):
+            return self.provider
+        found = self.providers.get(self.provider)
+        if found is None:
+            available = ", ".join(sorted(self.providers)) or "(none)"
+            raise ValueError(f"Provider key '{self.provider}' not found in providers dict. Available: {available}")
+        return found
+
+    @property
+    def effective_context_window(self) -> int:
+        own = self.resolve_provider().context_window
+        return self.context_window if own is None else own
+
+    @property
+    def effective_token_budget(self) -> int:
+        own = self.resolve_provider().token_budget
+        return self.token_budget if own is None else own
+
+    @property
+    def effective_cost_limit(self) -> float:
+        own = self.resolve_provider().cost_limit
+        return self.cost_limit if own is None else own
+
+    def patched(self, patch: dict[str, Any]) -> AgentConfig:
+        """These settings with a JSON merge patch (RFC 7396) over them. Raises `pydantic.ValidationError`."""
+        return AgentConfig.model_validate(_merge(self.model_dump(), patch))
+
+
+def _merge(base: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict) or not isinstance(base, dict):
+        return patch
+    merged = dict(base)
+    for key, value in patch.items():
+        if value is None and key not in ("context_window", "token_budget", "cost_limit", "log_file"):
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge(merged.get(key), value) if isinstance(value, dict) else value
+    return merged

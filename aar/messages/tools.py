@@ -1,0 +1,44 @@
+"""What a model is told about tools, and what running one gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+__all__ = ["ErrorCategory", "SideEffect", "ToolOutcome", "ToolSchema"]
+
+
+class SideEffect(StrEnum):
+    """What a tool may do to the world. `external` is a tool of another program (MCP)."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+    NETWORK = "network"
+    EXTERNAL = "external"
+
+
+ErrorCategory = Literal["unknown_tool", "no_handler", "invalid_arguments", "blocked", "denied", "timeout", "exception"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """The three keys that a provider sees."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+    def dump(self) -> dict[str, Any]:
+        return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """Result of one call before it is recorded. `duration_ms` is 0 when the tool was never entered."""
+
+    output: str
+    is_error: bool = False
+    duration_ms: float = 0.0
