@@ -1,0 +1,27 @@
+"""Actors: mailboxes, addresses and supervisors. Nothing here knows what an agent is.
+
+A service is an async function that iterates over its mailbox; a `Supervisor` runs it and starts it again on the
+same mailbox when it fails. A worker is an async generator under `trio.as_safe_channel`, born in its caller's scope.
+"""
+
+from aar.kernel.envelope import Answer, Envelope
+from aar.kernel.mailbox import Mailbox, MailboxStatistics
+from aar.kernel.ref import LocalRef, Ref
+from aar.kernel.registry import Registry
+from aar.kernel.supervisor import Child, ChildStatistics, Exhausted, Restart, Supervisor, open_supervisor
+
+__all__ = [
+    "Answer",
+    "Child",
+    "ChildStatistics",
+    "Envelope",
+    "Exhausted",
+    "LocalRef",
+    "Mailbox",
+    "MailboxStatistics",
+    "Ref",
+    "Registry",
+    "Restart",
+    "Supervisor",
+    "open_supervisor",
+]
