@@ -6,7 +6,7 @@ AarError
 |- ActorError                 ActorStopped  ActorCrashed  MailboxFull  WouldDeadlock  RestartLimit
 |- SessionError               SessionNotFound  SessionInUse  SessionClosed  QueueFull
 |- ProviderError              provider, status, retryable, retry_after
-|  |- ProviderUnauthorized  ProviderRateLimited  ProviderUnavailable  ProviderTimeout
+|  |- ProviderUnauthorized  ProviderRateLimited  ProviderUnavailable  ProviderTimeout  AnswerCut
 |  `- ContextTooLong  ContentRefused  BadProviderReply  MissingPackage
 |- ToolError                  category
 |- StoreError                 SequenceConflict  StoreUnavailable  CorruptJournal
@@ -24,6 +24,7 @@ __all__ = [
     "ActorCrashed",
     "ActorError",
     "ActorStopped",
+    "AnswerCut",
     "BadProviderReply",
     "ClientGone",
     "ConfigError",
@@ -196,6 +197,10 @@ class ProviderUnavailable(ProviderError):
 
 class ProviderTimeout(ProviderUnavailable):
     """The server was silent for longer than its limit."""
+
+
+class AnswerCut(ProviderUnavailable):
+    """The connection ended in the middle of an answer."""
 
 
 class ContextTooLong(ProviderError):

@@ -1,0 +1,53 @@
+"""Model APIs, one adapter each, imported only when it is chosen."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from aar.errors import MissingPackage
+from aar.messages.settings import ProviderConfig
+
+if TYPE_CHECKING:
+    from aar.providers.base import Provider
+
+__all__ = ["PROVIDERS", "open_provider"]
+
+PROVIDERS = {
+    "anthropic": "aar.providers.anthropic:AnthropicProvider",
+    "gemini": "aar.providers.gemini:GeminiProvider",
+    "generic": "aar.providers.generic:GenericProvider",
+    "local": "aar.providers.local:LocalProvider",
+    "ollama": "aar.providers.ollama:OllamaProvider",
+    "openai": "aar.providers.openai:OpenAIProvider",
+}
+
+
+def open_provider(config: ProviderConfig) -> Provider:
+    """The adapter that `config.name` names. Nothing is connected yet; whoever opened it awaits its `aclose`.
+
+    Raises `ValueError` for an unknown name, `MissingPackage` when the adapter or what it needs is not installed,
+    and `ConfigError` when the adapter cannot work with its settings.
+    """
+    target = PROVIDERS.get(config.name)
+    if target is None:
+        raise ValueError(f"Unknown provider: '{config.name}'. Available: {', '.join(sorted(PROVIDERS))}")
+    module_name, _, class_name = target.partition(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise _missing(config.name, module_name, error) from error
+    adapter: type[Provider] = getattr(module, class_name)
+    return adapter(config)
+
+
+def _missing(name: str, module_name: str, error: ModuleNotFoundError) -> MissingPackage:
+    if error.name == module_name:
+        return MissingPackage(
+            f"The provider '{name}' is not part of this version of Aar yet. "
+            "Use 'generic' with the base_url of any OpenAI-compatible server, or 'local'.",
+            provider=name,
+        )
+    return MissingPackage(
+        f"The provider '{name}' needs the package '{error.name}': pip install 'aar-agent[{name}]'", provider=name
+    )
