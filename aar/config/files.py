@@ -1,0 +1,152 @@
+"""Reading a configuration file: exact errors for what is wrong, warnings for what is unknown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from aar.config.unknown import unknown_settings
+from aar.errors import ConfigError, InvalidSetting
+from aar.messages.settings import AgentConfig
+
+__all__ = ["aar_home", "load_config", "read_object", "read_settings", "user_config_file", "validated"]
+
+
+def aar_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of everything a user owns: `$AAR_HOME`, else `~/.aar`. It need not exist."""
+    chosen = environ.get("AAR_HOME", "").strip()
+    return Path(chosen).expanduser() if chosen else Path.home() / ".aar"
+
+
+def user_config_file(environ: Mapping[str, str] = os.environ) -> Path:
+    return aar_home(environ) / "config.json"
+
+
+def load_config(path: str | os.PathLike[str]) -> AgentConfig:
+    """The settings of one file over the defaults. Unknown keys are logged as warnings, not refused.
+
+    Raises `ConfigError` for a file that is missing, unreadable or no JSON object, and `InvalidSetting` (one of
+    those) for values that a setting cannot have.
+    """
+    import logging
+
+    file = Path(path).expanduser()
+    raw = read_settings(file)
+    for warning in unknown_settings(raw, str(file)):
+        logging.getLogger("aar.config").warning("%s", warning)
+    return validated(raw, lambda _: str(file))
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """The object in a configuration file, with the distribution profile that it names merged in."""
+    raw = read_object(file)
+    return _with_wsl_profile(raw, file)
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """The JSON object in a UTF-8 file, with or without a byte order mark. Raises `ConfigError`."""
+    import json
+
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{file}: there is no such file. Name another one, or write it with `aar init`.") from error
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read ({error.strerror or error}).") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}.{_hint(text)}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{file}: is nested too deeply.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file}: must hold a JSON object {{...}}, but holds {_kind(found)}.")
+    return found
+
+
+def _hint(text: str) -> str:
+    if not text.strip():
+        return " The file is empty: write {} for all defaults."
+    if any(line.lstrip().startswith(("//", "#", "/*")) for line in text.splitlines()):
+        return " JSON has no comments: remove them."
+    return ""
+
+
+def _kind(value: Any) -> str:
+    kinds = {"NoneType": "null", "list": "a list", "str": "a text", "bool": "true or false"}
+    return kinds.get(type(value).__name__, "a number")
+
+
+# --- the WSL profile --------------------------------------------------------------------------
+
+
+def _with_wsl_profile(raw: dict[str, Any], file: Path) -> dict[str, Any]:
+    """What `safety.sandbox.wsl.profile` names is the base; inline values that are not null win over it."""
+    safety = raw.get("safety")
+    sandbox = safety.get("sandbox") if isinstance(safety, dict) else None
+    wsl = sandbox.get("wsl") if isinstance(sandbox, dict) else None
+    if not isinstance(wsl, dict) or not isinstance(wsl.get("profile"), str) or not wsl["profile"]:
+        return raw
+    profile = Path(wsl["profile"]).expanduser()
+    if not profile.is_absolute():
+        profile = file.parent / profile
+    if not profile.is_file():
+        text = f"profile not found: {profile}. Write it (`aar init` has three) or leave it out."
+        raise InvalidSetting(f"{file}: safety.sandbox.wsl.profile: {text}")
+    base = {key: value for key, value in read_object(profile).items() if key != "profile"}
+    inline = {key: value for key, value in wsl.items() if value is not None}
+    assert isinstance(safety, dict)
+    assert isinstance(sandbox, dict)
+    return {**raw, "safety": {**safety, "sandbox": {**sandbox, "wsl": {**base, **inline}}}}
+
+
+# --- validation -------------------------------------------------------------------------------
+
+
+def validated(raw: dict[str, Any], source_of: Callable[[str], str]) -> AgentConfig:
+    """`raw` as settings. Raises `InvalidSetting`, one line per mistake; `source_of(field)` names its origin."""
+    try:
+        return AgentConfig.model_validate(raw)
+    except ValidationError as error:
+        lines = [_explained(item, source_of) for item in error.errors(include_url=False) if not _is_echo(item)]
+        raise InvalidSetting("\n".join(dict.fromkeys(lines))) from error
+
+
+def _is_echo(item: Any) -> bool:
+    """`provider` may be an object or a name: what is wrong inside the object is said once, not twice."""
+    return tuple(item["loc"]) == ("provider", "str")
+
+
+def _explained(item: Any, source_of: Callable[[str], str]) -> str:
+    field = ".".join(str(part) for part in item["loc"] if part != "ProviderConfig")
+    problem = str(item["msg"]).removeprefix("Value error, ")
+    if field == "provider":
+        problem = "must be an object, or a key of providers"
+    return f"{source_of(field)}: {field}: {problem}, but found {_shown(field, item['input'])}.{_default_of(field)}"
+
+
+def _shown(field: str, found: Any) -> str:
+    if isinstance(found, dict):
+        return "an object"
+    if isinstance(found, list):
+        return "a list"
+    return "something else" if "key" in field.lower() or "extra" in field else repr(found)
+
+
+def _default_of(field: str) -> str:
+    value: Any = AgentConfig().model_dump(mode="json")
+    for part in field.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return " Correct it or leave it out."
+        value = value[part]
+    if isinstance(value, dict | list):
+        return " Correct it or leave it out."
+    import json
+
+    return f" Correct it or leave it out (default {json.dumps(value)})."

@@ -1,0 +1,231 @@
+"""Flags over environment over file over defaults, and which of them each setting came from."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aar.config.files import read_settings, user_config_file, validated
+from aar.config.unknown import nearest, unknown_settings
+from aar.errors import InvalidSetting, UnknownSetting
+from aar.messages.settings import AgentConfig, ProviderConfig
+
+__all__ = ["API_KEY_VARIABLES", "Loaded", "merge_config"]
+
+API_KEY_VARIABLES: Mapping[str, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "generic": "GENERIC_API_KEY",
+}
+"""The variable that holds a provider's key. A provider that is not named here gets no key from the environment."""
+
+_FLAGS = {
+    "model": "provider.model",
+    "base_url": "provider.base_url",
+    "api_key": "provider.api_key",
+    "read_only": "safety.read_only",
+    "allowed_paths": "safety.allowed_paths",
+    "theme": "tui.theme",
+}
+_SPECIAL = ("provider", "require_approval", "restrict_to_cwd", "denied_paths")
+_FREE_FORM = re.compile(r"(?:provider|providers\..+)\.(?:extra|json_schema)|tui\.layout|safety\.sandbox\.local")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Settings in force, with `provider` always an object.
+
+    `origins` names for each setting (`provider.model`) where it came from: `flag`, `environment`,
+    `file <path>` or `default`. `warnings` are sentences for the user.
+    """
+
+    config: AgentConfig
+    origins: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def provider_was_chosen(self) -> bool:
+        """Whether a flag or file said anything about the provider or its model, so that none is to be looked for."""
+        told = ("provider.name", "provider.model", "provider.base_url")
+        return any(self.origins[name] == "flag" or self.origins[name].startswith("file ") for name in told)
+
+
+def merge_config(
+    *,
+    file: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Loaded:
+    """Settings from flags, environment and file.
+
+    `file` replaces the user's own and must exist; without it `config.json` in `aar_home()` is read when it is
+    there. `flags` has flag names (`model`, `require_approval`) or setting paths (`safety.read_only`); `None` means
+    not given. `provider` is a key of `providers`, else a provider's name. Raises `ConfigError`.
+    """
+    chosen = file.expanduser() if file is not None else user_config_file(environ)
+    raw = read_settings(chosen) if file is not None or chosen.exists() else {}
+    warnings = unknown_settings(raw, str(chosen))
+    origins = dict.fromkeys(_leaves(raw), f"file {chosen}")
+    merged = _Merged(raw, origins)
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    merged.choose_provider(given.pop("provider", None), chosen)
+    merged.apply_flags(given)
+    merged.fill_in_model(warnings)
+    merged.apply_environment(environ)
+    config = validated(merged.raw, merged.source_of)
+    return Loaded(config, _complete(config, merged.origins), tuple(warnings))
+
+
+class _Merged:
+    """Raw settings that grow from the file to what is in force, and the origin of each."""
+
+    def __init__(self, raw: dict[str, Any], origins: dict[str, str]) -> None:
+        self.raw = raw
+        self.origins = origins
+
+    def set(self, path: str, value: Any, origin: str) -> None:
+        *parents, last = path.split(".")
+        raw = dict(self.raw)
+        level = raw
+        for name in parents:
+            inner = level.get(name)
+            if name == "sandbox" and isinstance(inner, str):
+                inner = {"mode": inner}
+            if inner is not None and not isinstance(inner, dict):
+                return  # the file is wrong here, and validation is going to say so
+            level[name] = dict(inner or {})
+            level = level[name]
+        level[last] = value
+        self.raw = raw
+        self.origins[path] = origin
+
+    def source_of(self, path: str) -> str:
+        while path:
+            if path in self.origins:
+                return self.origins[path].removeprefix("file ")
+            path = path.rpartition(".")[0]
+        return "settings"
+
+    # the provider: a profile's key, a provider's name, or what the file says
+
+    def choose_provider(self, flag: Any, file: Path) -> None:
+        """Turns a key of `providers` into the object, so that further settings have a place to go."""
+        profiles = self.raw.get("providers")
+        profiles = profiles if isinstance(profiles, dict) else {}
+        if isinstance(flag, str) and flag in profiles:
+            self._take(profiles[flag], f"providers.{flag}", "flag", file)
+            return
+        told = self.raw.get("provider")
+        if isinstance(told, str):
+            self._follow(told, profiles, file, required=flag is None)
+        if flag is not None:
+            self._rename(str(flag))
+
+    def _follow(self, key: str, profiles: dict[str, Any], file: Path, *, required: bool) -> None:
+        if key in profiles:
+            self._take(profiles[key], f"providers.{key}", f"file {file}", file)
+        elif required:
+            available = ", ".join(sorted(profiles)) or "(none)"
+            text = f"Provider key '{key}' not found in providers dict. Available: {available}"
+            raise InvalidSetting(f"{file}: provider: {text}")
+        else:
+            self._forget_provider({})
+
+    def _take(self, profile: Any, path: str, origin: str, file: Path) -> None:
+        if not isinstance(profile, dict):
+            raise InvalidSetting(f"{file}: {path}: must be an object, but found {profile!r}.")
+        self._forget_provider(profile)
+        self.origins.update({f"provider.{name}": f"file {file}" for name in profile})
+        self.origins["provider.name"] = origin
+
+    def _rename(self, name: str) -> None:
+        """Another provider than the file's gets nothing of it: no key, address or model of somebody else."""
+        told = self.raw.get("provider")
+        known = told if isinstance(told, dict) else {}
+        if known.get("name", ProviderConfig().name) != name:
+            self._forget_provider({})
+        self.set("provider.name", name, "flag")
+
+    def _forget_provider(self, instead: dict[str, Any]) -> None:
+        self.origins = {path: origin for path, origin in self.origins.items() if path.split(".")[0] != "provider"}
+        self.raw = {**self.raw, "provider": dict(instead)}
+
+    def fill_in_model(self, warnings: list[str]) -> None:
+        """The default model belongs to the default provider; no other provider would know it."""
+        provider = self.raw.get("provider")
+        if not isinstance(provider, dict) or provider.get("model") or "model" in provider:
+            return
+        name = provider.get("name", ProviderConfig().name)
+        if name == ProviderConfig().name:
+            return
+        self.raw = {**self.raw, "provider": {**provider, "model": ""}}
+        if name not in ("generic", "local"):
+            warnings.append(f"No model is named for provider {name}: add --model NAME, or provider.model to the file.")
+
+    # flags and environment
+
+    def apply_flags(self, given: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            if name == "require_approval":
+                self.set("safety.require_approval_for_writes", value, "flag")
+                self.set("safety.require_approval_for_execute", value, "flag")
+            elif name == "restrict_to_cwd":
+                if "allowed_paths" not in given:
+                    self.set("safety.allowed_paths", ["<cwd>/**"] if value else [], "flag")
+            elif name == "denied_paths":
+                self.set("safety.denied_paths", [*self._denied(), *value], "flag")
+            else:
+                self.set(_path_of(name), value, "flag")
+
+    def _denied(self) -> list[Any]:
+        """More denied paths never lift the ones that are denied already."""
+        safety = self.raw.get("safety")
+        told = safety.get("denied_paths") if isinstance(safety, dict) else None
+        return list(told) if isinstance(told, list) else list(AgentConfig().safety.denied_paths)
+
+    def apply_environment(self, environ: Mapping[str, str]) -> None:
+        provider = self.raw.get("provider")
+        provider = provider if isinstance(provider, dict) else {}
+        name = provider.get("name", ProviderConfig().name)
+        key = environ.get(API_KEY_VARIABLES.get(name, ""), "").strip()
+        if key and self.origins.get("provider.api_key") != "flag":
+            self.set("provider.api_key", key, "environment")
+        extra = provider.get("extra")
+        has_address = provider.get("base_url") or (isinstance(extra, dict) and extra.get("endpoint"))
+        endpoint = environ.get("GENERIC_ENDPOINT", "").strip()
+        if name == "generic" and endpoint and not has_address:
+            self.set("provider.base_url", endpoint, "environment")
+
+
+def _path_of(flag: str) -> str:
+    path = _FLAGS.get(flag, flag)
+    known = _leaves(AgentConfig().model_dump())
+    if path in known:
+        return path
+    guess = nearest(flag, [*_FLAGS, *_SPECIAL, *known])
+    raise UnknownSetting(f'There is no setting "{flag}".' + (f' Did you mean "{guess}"?' if guess else ""))
+
+
+def _leaves(raw: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Paths of all settings: objects are opened, except those whose keys are the user's own."""
+    found: list[str] = []
+    for name, value in raw.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, dict) and value and not _FREE_FORM.fullmatch(path):
+            found.extend(_leaves(value, f"{path}."))
+        else:
+            found.append(path)
+    return found
+
+
+def _complete(config: AgentConfig, origins: Mapping[str, str]) -> dict[str, str]:
+    """An origin for every setting in force. `sandbox` may have been told as one word."""
+    told = dict(origins)
+    if "safety.sandbox" in told:
+        told.setdefault("safety.sandbox.mode", told["safety.sandbox"])
+    return {path: told.get(path, "default") for path in _leaves(config.model_dump())}

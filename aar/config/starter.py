@@ -1,0 +1,11 @@
+"""The files that `aar init` writes."""
+
+from __future__ import annotations
+
+__all__ = ["Written", "write_starter_files"]
+
+
+class Written: ...
+
+
+def write_starter_files() -> None: ...

@@ -1,0 +1,67 @@
+"""Keys that no setting has, each with the nearest name that exists."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from aar.messages.settings import AgentConfig
+
+__all__ = ["nearest", "unknown_settings"]
+
+
+def unknown_settings(raw: Mapping[str, Any], source: str) -> list[str]:
+    """One sentence per unknown key at any level. `$schema` and keys that start with `_` are comments."""
+    return [_sentence(source, path, known) for path, known in _unknown(raw, AgentConfig, ())]
+
+
+def nearest(name: str, known: list[str]) -> str | None:
+    """The known name that `name` is most likely a slip of."""
+    from difflib import get_close_matches
+
+    folded = {candidate.lower().replace("-", "_"): candidate for candidate in known}
+    found = get_close_matches(name.lower().replace("-", "_"), list(folded), n=1, cutoff=0.6)
+    return folded[found[0]] if found else None
+
+
+def _sentence(source: str, path: tuple[str, ...], known: list[str]) -> str:
+    guess = nearest(path[-1], known)
+    advice = f'Did you mean "{guess}"?' if guess else f"Known here: {', '.join(sorted(known))}."
+    return f'{source}: unknown setting "{".".join(path)}" is ignored. {advice}'
+
+
+def _unknown(
+    raw: Mapping[str, Any], model: type[BaseModel], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    fields = model.model_fields
+    for key, value in raw.items():
+        if key == "$schema" or key.startswith("_"):
+            continue
+        if key not in fields:
+            yield (*path, key), list(fields)
+            continue
+        inner, is_map = _model_in(fields[key].annotation)
+        if inner is None or not isinstance(value, dict):
+            continue
+        entries = value.items() if is_map else [(None, value)]
+        for name, entry in entries:
+            if isinstance(entry, dict):
+                yield from _unknown(entry, inner, (*path, key) if name is None else (*path, key, name))
+
+
+def _model_in(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
+    """The settings model inside an annotation, and whether it stands in a map of names."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _model_in(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        found = [_model_in(part) for part in get_args(annotation)]
+        return next((entry for entry in found if entry[0] is not None), (None, False))
+    if origin is dict:
+        return _model_in(get_args(annotation)[1])[0], True
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    return None, False
