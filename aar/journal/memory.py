@@ -1,0 +1,177 @@
+"""A store that forgets everything with the process, and that can be told to fail."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import trio
+
+from aar.errors import SequenceConflict, SessionInUse, SessionNotFound
+from aar.journal.lines import encode_record
+from aar.journal.store import (
+    Header,
+    LogStatistics,
+    Names,
+    Page,
+    SessionLog,
+    Stored,
+    checked_id,
+    listing_entry,
+)
+from aar.messages.events import Recorded
+
+__all__ = ["Fault", "MemoryStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to one append: it waits `delay` seconds, then fails with `error` if there is one."""
+
+    error: Exception | None = None
+    delay: float = 0.0
+
+
+@dataclass(slots=True)
+class _Kept:
+    first: Header
+    header: Header
+    records: list[Recorded] = field(default_factory=list)
+    changed_at: float = 0.0
+    change: int = 0
+
+
+class MemoryStore:
+    """Keeps journals in memory.
+
+    `faults` maps the number of an append or rewrite, counted over the whole store from 1, to what happens to it.
+    A failed append keeps nothing.
+    """
+
+    def __init__(self, *, faults: Mapping[int, Fault] | None = None) -> None:
+        self._sessions: dict[str, _Kept] = {}
+        self._held: set[str] = set()
+        self._faults = dict(faults or {})
+        self._writes = 0
+
+    @asynccontextmanager
+    async def open(self, session_id: str, *, create: bool) -> AsyncIterator[SessionLog]:
+        checked_id(session_id)
+        await trio.lowlevel.checkpoint()
+        if session_id in self._held:
+            raise SessionInUse(f"Session {session_id} is open in this process (pid {os.getpid()}).")
+        if session_id not in self._sessions and not create:
+            raise SessionNotFound(f"Session not found: {session_id}")
+        self._held.add(session_id)
+        try:
+            yield _MemoryLog(self, session_id)
+        finally:
+            self._held.discard(session_id)
+
+    async def load(self, session_id: str) -> Stored:
+        checked_id(session_id)
+        await trio.lowlevel.checkpoint()
+        kept = self._sessions.get(session_id)
+        if kept is None:
+            raise SessionNotFound(f"Session not found: {session_id}")
+        return Stored(kept.header, list(kept.records))
+
+    async def list(self, *, cwd: str | None = None, limit: int = 100, cursor: str = "") -> Page:
+        await trio.lowlevel.checkpoint()
+        before = int(cursor) if cursor else self._writes + 1
+        newest = sorted(self._sessions.items(), key=lambda item: -item[1].change)
+        found = [
+            (kept.change, listing_entry(session_id, kept.first, kept.header, kept.changed_at))
+            for session_id, kept in newest
+            if kept.change < before and (cwd is None or kept.header.metadata.get("cwd") == cwd)
+        ]
+        page = found[:limit]
+        return [entry for _, entry in page], str(page[-1][0]) if len(found) > limit and page else ""
+
+    async def delete(self, session_id: str) -> bool:
+        checked_id(session_id)
+        await trio.lowlevel.checkpoint()
+        if session_id in self._held:
+            raise SessionInUse(f"Session {session_id} is open in this process (pid {os.getpid()}).")
+        return self._sessions.pop(session_id, None) is not None
+
+    async def ids(self) -> Names:
+        await trio.lowlevel.checkpoint()
+        return sorted(self._sessions)
+
+    def _stored(self, session_id: str) -> Stored:
+        kept = self._sessions.get(session_id)
+        return Stored(Header(session_id)) if kept is None else Stored(kept.header, [*kept.records])
+
+    async def _meet_faults(self) -> None:
+        self._writes += 1
+        fault = self._faults.get(self._writes)
+        await trio.lowlevel.checkpoint()
+        if fault is not None:
+            await trio.sleep(fault.delay)
+            if fault.error is not None:
+                raise fault.error
+
+    def _kept(self, session_id: str, header: Header | None) -> _Kept:
+        kept = self._sessions.get(session_id)
+        if kept is None:
+            first = header or Header(session_id)
+            kept = self._sessions[session_id] = _Kept(first, first)
+        kept.header = header or kept.header
+        kept.changed_at = time.time()
+        kept.change = self._writes
+        return kept
+
+
+class _MemoryLog:
+    """A `SessionLog` over the records of one session."""
+
+    def __init__(self, store: MemoryStore, session_id: str) -> None:
+        self._store = store
+        self._id = session_id
+        self.stored = store._stored(session_id)
+        self._seq = self.stored.last_seq
+        self._counts = LogStatistics()
+
+    async def append(
+        self,
+        expected_seq: int,
+        records: Sequence[Recorded],
+        *,
+        header: Header | None = None,
+        sync: bool = False,
+    ) -> Sequence[Recorded]:
+        await self._store._meet_faults()
+        if expected_seq != self._seq:
+            raise SequenceConflict(
+                f"Session {self._id} is at {self._seq}, not at {expected_seq}: somebody else has written it."
+            )
+        kept, lines = zip(*map(encode_record, records), strict=True) if records else ((), ())
+        self._store._kept(self._id, header).records.extend(kept)
+        self._seq = kept[-1].seq if kept else self._seq
+        self._count(len(kept), sum(map(len, lines)), sync)
+        return kept
+
+    async def rewrite(self, header: Header, records: Sequence[Recorded]) -> None:
+        await self._store._meet_faults()
+        kept = self._store._kept(self._id, header)
+        kept.first = header
+        kept.records = list(records)
+        self._seq = records[-1].seq if records else 0
+        self._counts = replace(self._counts, rewrites=self._counts.rewrites + 1)
+
+    def statistics(self) -> LogStatistics:
+        return self._counts
+
+    def _count(self, records: int, size: int, sync: bool) -> None:
+        counts = self._counts
+        self._counts = replace(
+            counts,
+            appends=counts.appends + 1,
+            records=counts.records + records,
+            bytes=counts.bytes + size,
+            syncs=counts.syncs + sync,
+        )
