@@ -28,6 +28,11 @@ class Answer:
     def is_given(self) -> bool:
         return self._ready.is_set()
 
+    @property
+    def is_owed(self) -> bool:
+        """Whether somebody still waits for it."""
+        return not self._ready.is_set() and not self.asker_left.is_set()
+
     def give(self, value: object) -> None:
         if not self._ready.is_set():
             self._value = value
@@ -68,5 +73,4 @@ class Envelope(Generic[M]):
     @property
     def is_owed(self) -> bool:
         """Whether somebody still waits for an answer to this."""
-        answer = self.answer
-        return answer is not None and not answer.is_given and not answer.asker_left.is_set()
+        return self.answer is not None and self.answer.is_owed

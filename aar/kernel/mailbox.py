@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import trio
 
 from aar.errors import AarError, ActorStopped, MailboxFull
-from aar.kernel.envelope import Envelope
+from aar.kernel.envelope import Answer, Envelope
 
 __all__ = ["Mailbox", "MailboxStatistics"]
 
@@ -29,7 +29,7 @@ class MailboxStatistics:
 class Mailbox(Generic[M]):
     """A service iterates over it. Senders wait while it is full; a stopped one refuses with `ActorStopped`.
 
-    It remembers which envelopes were taken and not answered, so that nobody waits for a service that failed.
+    It remembers which answers are owed for what was taken, so that nobody waits for a service that failed.
     """
 
     def __init__(self, name: str, capacity: int) -> None:
@@ -40,7 +40,8 @@ class Mailbox(Generic[M]):
         self._send: trio.MemorySendChannel[Envelope[M]]
         self._receive: trio.MemoryReceiveChannel[Envelope[M]]
         self._send, self._receive = trio.open_memory_channel[Envelope[M]](capacity)
-        self._taken: list[Envelope[M]] = []
+        self._owed: list[Answer] = []
+        self._sweep_at = 32  # forget given answers when so many are noted; grows with what is really owed
         self._closed = False
 
     # --- for senders ---
@@ -63,33 +64,46 @@ class Mailbox(Generic[M]):
 
     # --- for the service ---
 
-    async def __aiter__(self) -> AsyncIterator[Envelope[M]]:
-        while True:
-            yield await self.take()
+    def __aiter__(self) -> Mailbox[M]:  # no async generator: a service that leaves its loop would leave one open
+        return self
+
+    async def __anext__(self) -> Envelope[M]:
+        return await self.take()
 
     async def take(self) -> Envelope[M]:
-        """The oldest message; waits for one."""
-        envelope = await self._receive.receive()
+        """The oldest message; waits for one. Only a shielded clean-up can see `ActorStopped` here."""
+        try:
+            envelope = await self._receive.receive()
+        except (trio.EndOfChannel, trio.ClosedResourceError):
+            raise self._stopped() from None
         if envelope.answer is not None:
-            if len(self._taken) >= 32:
-                self._taken = [kept for kept in self._taken if kept.is_owed]
-            self._taken.append(envelope)
+            self._note_owed(envelope.answer)
         return envelope
+
+    def _note_owed(self, answer: Answer) -> None:
+        if len(self._owed) >= self._sweep_at:
+            self._owed = [owed for owed in self._owed if owed.is_owed]
+            self._sweep_at = max(32, 2 * len(self._owed))
+        self._owed.append(answer)
 
     # --- for the supervisor ---
 
-    def fail_taken(self, error: AarError) -> None:
-        """Whoever still waits for an answer to a taken message gets `error`."""
-        taken, self._taken = self._taken, []
-        for envelope in taken:
-            envelope.fail(error)
+    def fail_taken(self, new_error: Callable[[], AarError] | None = None) -> None:
+        """Whoever still waits for an answer to a taken message gets an error of their own, else `ActorStopped`."""
+        new_error = new_error or self._stopped
+        owed, self._owed = self._owed, []
+        for answer in owed:
+            answer.fail(new_error())
 
     def close(self) -> None:
-        """Nothing is read any more: waiting askers and all later senders get `ActorStopped`."""
+        """No message gets in or out any more: waiting askers, waiting senders and all later ones get `ActorStopped`.
+
+        What was taken may still be answered, until `fail_taken`.
+        """
         if self._closed:
             return
         self._closed = True
-        self.fail_taken(self._stopped())
+        self._send.close()  # first, so that draining lets no waiting sender in
         while True:
             try:
                 self._receive.receive_nowait().fail(self._stopped())
@@ -106,7 +120,7 @@ class Mailbox(Generic[M]):
             capacity=self._capacity,
             waiting=channel.current_buffer_used,
             senders=channel.tasks_waiting_send,
-            owed=sum(1 for envelope in self._taken if envelope.is_owed),
+            owed=sum(1 for answer in self._owed if answer.is_owed),
         )
 
     def __repr__(self) -> str:

@@ -51,7 +51,7 @@ class LocalRef:
     def __init__(self, name: str, mailbox: Mailbox[Any]) -> None:
         self.name = name
         self._mailbox = mailbox
-        self._asks: list[LocalRef] = []  # whom this actor waits for, once per open ask
+        self._asks: dict[Answer, LocalRef] = {}  # whom this actor waits for, by open ask
 
     async def tell(self, message: Any) -> None:
         await self._mailbox.put(Envelope(message))
@@ -66,17 +66,17 @@ class LocalRef:
     @asynccontextmanager
     async def asking(self, request: Request[R]) -> AsyncIterator[Callable[[], Awaitable[R]]]:
         asker = _acting.get()
+        answer = Answer()
         if asker is not None:
             asker._refuse_ring(self)
-            asker._asks.append(self)
-        answer = Answer()
+            asker._asks[answer] = self
         try:
             await self._mailbox.put(Envelope(request, answer))
             yield cast("Callable[[], Awaitable[R]]", answer.wait)
         finally:
             answer.asker_left.set()
             if asker is not None:
-                asker._asks.remove(self)
+                del asker._asks[answer]
 
     def _refuse_ring(self, target: LocalRef) -> None:
         ring = _path(target, self)
@@ -104,8 +104,8 @@ def _path(start: LocalRef, goal: LocalRef) -> list[LocalRef]:
                 path.append(step)
                 step = came_from[step]
             return path[::-1]
-        for following in current._asks:
-            if following not in came_from:
+        for answer, following in current._asks.items():
+            if not answer.is_given and following not in came_from:  # given: the asker only has to wake up
                 came_from[following] = current
                 frontier.append(following)
     return []

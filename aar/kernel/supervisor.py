@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 import trio
@@ -89,27 +90,36 @@ class Supervisor:
         self._cells: dict[str, _Cell] = {}
 
     def start(self, child: Child[M]) -> Ref[M]:
-        """Start a service; its mailbox takes messages at once. Raises `ValueError` when the name is taken."""
+        """Start a service; its mailbox takes messages at once.
+
+        Raises `ValueError` when the name is taken and `RuntimeError` when the supervisor's block has been left.
+        """
         cell = _Cell(child)
         self._registry.add(cell.ref)
+        try:
+            self._nursery.start_soon(self._keep_running, cell, name=child.name)
+        except RuntimeError:
+            self._registry.remove(cell.ref)
+            raise
         self._cells[child.name] = cell
-        self._nursery.start_soon(self._keep_running, cell, name=child.name)
         return cast("Ref[M]", cell.ref)
 
     async def stop(self, name: str, *, grace: float = 5.0) -> None:
         """Cancel a child and wait until it is gone, at most `grace` seconds. An unknown name is fine.
 
-        From the first moment its askers and later senders get `ActorStopped`.
+        From the first moment waiting askers and later senders get `ActorStopped`. What the child had taken it may
+        still answer while it cleans up; after that, or after `grace`, those askers get `ActorStopped` too.
         """
         cell = self._cells.get(name)
         if cell is None:
             return
+        cell.scope.cancel()  # first: a child that waits for messages shall see this, not a closed mailbox
         cell.mailbox.close()
-        cell.scope.cancel()
         with trio.move_on_after(grace) as waiting:
             await cell.gone.wait()
         if waiting.cancelled_caught:
             logger.error("%s is still cleaning up %g s after it was stopped", name, grace)
+            cell.mailbox.fail_taken()
 
     async def wait_gone(self, name: str) -> None:
         """Until this child has ended for good. Returns at once for a name that nobody has."""
@@ -130,16 +140,14 @@ class Supervisor:
             with cell.scope:
                 while True:
                     crash = await self._run_once(cell)
+                    await trio.lowlevel.checkpoint_if_cancelled()  # what is being stopped needs no restart
                     if not _starts_again(cell.child, crash):
                         break
                     if not await self._has_restarts_left(cell, recent, crash):
                         break
-        except Exception as error:
-            if not cell.scope.cancel_called:
-                raise
-            logger.warning("%s failed while it was being stopped: %r", cell.child.name, error, exc_info=error)
         finally:
             cell.mailbox.close()
+            cell.mailbox.fail_taken()
             self._registry.remove(cell.ref)
             self._cells.pop(cell.child.name, None)
             cell.gone.set()
@@ -148,13 +156,18 @@ class Supervisor:
         acting_as(cell.ref)
         try:
             await cell.child.run(cell.mailbox)
-        except Exception as error:  # a wall: a bug in a service must not take its neighbours down
-            cell.crashes += 1
-            logger.warning("%s crashed: %r", cell.child.name, error, exc_info=error)
-            cell.mailbox.fail_taken(_crashed(cell.child.name, error))
+        except BaseExceptionGroup as group:  # a wall, like the next: a bug in a service leaves its neighbours alone
+            crash, rest = group.split(Exception)
+            if crash is not None:
+                _note_crash(cell, crash)
+            if rest is not None:  # it crashed while it was being cancelled
+                raise rest from None
+            return crash
+        except Exception as error:
+            _note_crash(cell, error)
             return error
         if cell.child.restart is Restart.PERMANENT:
-            cell.mailbox.fail_taken(ActorCrashed(f"{cell.child.name} returned without answering"))
+            cell.mailbox.fail_taken(partial(ActorCrashed, f"{cell.child.name} returned without answering"))
         return None
 
     async def _has_restarts_left(self, cell: _Cell, recent: deque[float], crash: Exception | None) -> bool:
@@ -178,9 +191,23 @@ def _starts_again(child: Child[Any], crash: Exception | None) -> bool:
     return child.restart is Restart.TRANSIENT and crash is not None
 
 
-def _crashed(name: str, error: Exception) -> ActorCrashed:
-    crashed = ActorCrashed(f"{name} crashed: {error!r}")
-    crashed.__cause__ = error
+def _note_crash(cell: _Cell, error: Exception) -> None:
+    cause = _alone(error)
+    cell.crashes += 1
+    logger.warning("%s crashed: %r", cell.child.name, cause, exc_info=error)
+    cell.mailbox.fail_taken(partial(_crashed, cell.child.name, cause))
+
+
+def _alone(error: Exception) -> Exception:
+    """What a nursery wrapped into a group of one."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _crashed(name: str, cause: Exception) -> ActorCrashed:
+    crashed = ActorCrashed(f"{name} crashed: {cause!r}")
+    crashed.__cause__ = cause
     return crashed
 
 
