@@ -9,7 +9,7 @@ from __future__ import annotations
 from aar.config.files import aar_home, load_config, user_config_file
 from aar.config.masking import masked, secret_values, without_keys
 from aar.config.merge import API_KEY_VARIABLES, Loaded, merge_config
-from aar.config.starter import Written, write_starter_files
+from aar.config.starter import Written, sample_configs, write_starter_files
 from aar.config.unknown import unknown_settings
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "load_config",
     "masked",
     "merge_config",
+    "sample_configs",
     "secret_values",
     "unknown_settings",
     "user_config_file",

@@ -1,11 +1,96 @@
-"""The files that `aar init` writes."""
+"""The files that `aar init` writes: a whole user folder, ready to be edited."""
 
 from __future__ import annotations
 
-__all__ = ["Written", "write_starter_files"]
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aar.errors import ConfigError
+from aar.messages.settings import AgentConfig
+
+__all__ = ["Written", "sample_configs", "write_starter_files"]
+
+_FOLDERS = ("distros", "themes", "extensions", "rules.d")
 
 
-class Written: ...
+class Written(NamedTuple):
+    """`created` is false for a file that was there already and was left alone."""
+
+    path: Path
+    created: bool
 
 
-def write_starter_files() -> None: ...
+def write_starter_files(home: Path, *, force: bool = False) -> list[Written]:
+    """Create the user folder and its files; with `force` also over what is there.
+
+    Folders are for their owner only (0700) and so are the files (0600): they may come to hold keys. Blocking, so call
+    it in a thread. Raises `ConfigError` when something cannot be written.
+    """
+    try:
+        for folder in (home, *(home / name for name in _FOLDERS)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return [Written(home / name, _write(home / name, content, force=force)) for name, content in _contents()]
+    except OSError as error:
+        raise ConfigError(f"{error.filename or home}: cannot be written ({error.strerror or error}).") from error
+
+
+def sample_configs() -> dict[str, str]:
+    """Name and text of each sample configuration that is shipped, sorted by name."""
+    return {name.removesuffix(".json"): text for name, text in _shipped("samples")}
+
+
+def _contents() -> Iterator[tuple[str, str]]:
+    yield "config.json", _json(_default_config())
+    yield "mcp_servers.json", _json({"servers": []})
+    yield "pricing.template.json", _json(_price_template())
+    for name, text in _shipped("starter"):
+        yield ("extensions/hello.py" if name == "hello.py" else name), text
+    for name, text in _shipped("distros"):
+        yield f"distros/{name}", text
+
+
+def _default_config() -> dict[str, Any]:
+    data = AgentConfig().model_dump(mode="json", exclude={"system_prompt"})
+    return {**data, "session_dir": data["session_dir"].replace("\\", "/")}
+
+
+def _price_template() -> dict[str, Any]:
+    import json
+
+    table = json.loads(dict(_shipped(""))["pricing.json"])
+    table.pop("_comment", None)
+    usage = (
+        "USD per million tokens, by the start of the model's name. Copy what you change to pricing.json beside this."
+    )
+    return {"_usage": usage, **table}
+
+
+def _shipped(folder: str) -> Iterator[tuple[str, str]]:
+    """Name and text of the files in one folder of the package's data."""
+    from importlib.resources import files
+
+    place = files("aar").joinpath("data", *([folder] if folder else []))
+    for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
+        if entry.is_file():
+            yield entry.name, entry.read_text(encoding="utf-8")
+
+
+def _json(data: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _write(path: Path, content: str, *, force: bool) -> bool:
+    """Whether the file was written. A file appears whole or not at all, also when the machine stops half-way."""
+    if not force and os.path.lexists(path):
+        return False
+    target = Path(os.path.realpath(path))  # a configuration kept elsewhere and linked here stays linked
+    fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        file.write(content)
+    os.replace(fresh, target)
+    return True

@@ -1,0 +1,149 @@
+"""`@file` in a prompt: files become parts of the message.
+
+A token starts the text or follows white space, so an address such as `user@host.com` stays what it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import stat
+from collections.abc import Callable
+
+from aar.messages.content import AudioBlock, ContentBlock, ImageBlock, ImageURL, Media, TextBlock
+
+__all__ = ["MAX_BYTES", "attach", "attached_kinds", "audio_warning", "block_of_file", "file_tokens"]
+
+MAX_BYTES = 20_000_000
+"""A file must be smaller than this."""
+
+_TOKEN = re.compile(r"(?<!\S)@((?:[A-Za-z]:)?[\\/]?[^\s@]+\.[A-Za-z0-9]+)")
+
+_SUFFIXES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".bmp": "image/bmp",
+    ".tiff": "image/tiff",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
+    ".m4a": "audio/mp4",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+    ".mov": "video/quicktime",
+}
+
+MayRead = Callable[[str], str | None]
+"""Why a file may not be read, or `None`. Called with the path as written and with where it leads."""
+
+
+def attach(
+    text: str, cwd: str, may_read: MayRead = lambda path: None, *, max_bytes: int = MAX_BYTES
+) -> str | list[ContentBlock]:
+    """The prompt with the files that it names: file blocks first, then the text that is left.
+
+    Text without tokens is returned unchanged, and so is text, with the reasons added, when no file could be
+    attached. Reads files, so call it in a thread.
+    """
+    tokens = file_tokens(text)
+    if not tokens:
+        return text
+    blocks: list[ContentBlock] = []
+    errors: list[str] = []
+    for token in tokens:
+        try:
+            blocks.append(block_of_file(token, cwd, may_read, max_bytes=max_bytes))
+        except (ValueError, FileNotFoundError) as error:
+            errors.append(str(error))
+    rest = _TOKEN.sub("", text).strip()
+    if errors:
+        rest = "\n".join(part for part in (rest, f"[Attachment errors: {'; '.join(errors)}]") if part)
+    if not blocks:
+        return rest
+    return [*blocks, TextBlock(text=rest)] if rest else blocks
+
+
+def file_tokens(text: str) -> list[str]:
+    """The paths behind the `@` tokens of a text, in order."""
+    return _TOKEN.findall(text)
+
+
+def attached_kinds(prompt: str | list[ContentBlock]) -> list[str]:
+    """`image` or `audio` for each such block, in order: what a user interface confirms."""
+    if isinstance(prompt, str):
+        return []
+    kinds = {ImageBlock: "image", AudioBlock: "audio"}
+    return [kinds[type(block)] for block in prompt if type(block) in kinds]
+
+
+def audio_warning(provider: str) -> str:
+    return f"Audio is not supported by {provider} and will be dropped."
+
+
+def block_of_file(
+    path: str, cwd: str, may_read: MayRead = lambda path: None, *, max_bytes: int = MAX_BYTES
+) -> ContentBlock:
+    """One file as a content block. Raises `FileNotFoundError` and `ValueError` with texts for the user."""
+    full = os.path.abspath(os.path.join(cwd, os.path.expanduser(path)))
+    name = os.path.basename(full)
+    content = _read(full, name, may_read, max_bytes)
+    suffix = os.path.splitext(name)[1].lower()
+    mime = _mime(name, suffix, content)
+    kind = mime.split("/")[0]
+    if kind == "video":
+        text = f"Video input is prepared but not yet implemented: {name}. Attach single frames as images instead."
+        raise ValueError(text)
+    if kind == "image":
+        return ImageBlock(image_url=ImageURL(url=_data_uri(mime, content)))
+    if kind == "audio":
+        return AudioBlock(audio=Media(url=_data_uri(mime, content), format=suffix.removeprefix(".")))
+    if _is_binary(content):
+        raise ValueError(f"Unsupported file type ({mime}): {name}")
+    return TextBlock(text=f"[File: {full}]\n{content.decode('utf-8', errors='replace')}")
+
+
+def _mime(name: str, suffix: str, content: bytes) -> str:
+    """The table first. What the system guesses of an image, audio or video counts for binary content only: it
+    takes TypeScript (`.ts`) for video."""
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    from mimetypes import guess_type
+
+    guess = guess_type(name)[0] or "application/octet-stream"
+    return guess if _is_binary(content) else "text/plain"
+
+
+def _is_binary(content: bytes) -> bool:
+    return b"\0" in content[:8192]
+
+
+def _data_uri(mime: str, content: bytes) -> str:
+    return f"data:{mime};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def _read(full: str, name: str, may_read: MayRead, max_bytes: int) -> bytes:
+    """The file's bytes, from where the path leads at the time of the check."""
+    real = os.path.realpath(full)
+    for path in dict.fromkeys((full, real)):
+        if reason := may_read(path):
+            raise ValueError(f"Not allowed to read {name}: {reason}")
+    try:
+        # Without O_NONBLOCK a named pipe would wait for its writer; without O_NOFOLLOW the checked path could move.
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with open(os.open(real, flags), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ValueError(f"Could not read file: {name}")
+            content = file.read(max_bytes)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"File not found: {full}") from error
+    except OSError as error:
+        raise ValueError(f"Could not read file: {name}") from error
+    if len(content) >= max_bytes:
+        raise ValueError(f"File is too large: {name} (files must be smaller than {max_bytes / 1_000_000:g} MB)")
+    return content

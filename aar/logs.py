@@ -1,0 +1,122 @@
+"""Logging, switched on by a transport: never by an import, never for a program that embeds Aar.
+
+Everything goes to standard error and, if asked, to a file. Known keys, and what looks like one, are cut out of
+the finished line, so a traceback cannot carry them either.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterable
+from io import TextIOWrapper
+from pathlib import Path
+
+from aar.errors import ConfigError
+
+__all__ = ["NOISY", "RedactingFormatter", "configure_logging", "redact", "session_logger"]
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+NOISY = ("httpx2", "httpcore2", "h11", "h2", "hpack", "trio", "hypercorn", "urwid", "asyncio", "google_genai")
+"""Loggers of libraries that tell of every request: they speak only at DEBUG."""
+
+_MASK = "[redacted]"
+_LOOKS_LIKE_A_KEY = re.compile(
+    r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bAIza[A-Za-z0-9_-]{30,}|\bgh[pousr]_[A-Za-z0-9]{20,}"
+    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
+)
+
+
+def configure_logging(
+    level: str = "WARNING", log_file: str | os.PathLike[str] | None = None, *, secrets: Iterable[str] = ()
+) -> None:
+    """Send log records of at least `level` to standard error and, in addition, append them to `log_file`.
+
+    An unknown level is WARNING. May be called again: nothing is added twice, `secrets` add up, the last level counts.
+    Raises `ConfigError` when the file cannot be written.
+    """
+    number = logging.getLevelNamesMapping()[level.upper()] if level.upper() in _LEVELS else logging.WARNING
+    root = logging.getLogger()
+    root.setLevel(number)
+    own: list[logging.Handler] = [
+        handler for handler in root.handlers if isinstance(handler, _StderrHandler | _PrivateFileHandler)
+    ]
+    known = {value for value in secrets if value}
+    for handler in own:
+        if isinstance(handler.formatter, RedactingFormatter):
+            known |= handler.formatter.secrets
+    if not any(isinstance(handler, _StderrHandler) for handler in own):
+        own.append(_add(root, _StderrHandler(), "%(levelname)s %(name)s: %(message)s"))
+    if log_file is not None and not _has_file(own, log_file):
+        own.append(_add(root, _opened(log_file), "%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    for handler in own:
+        if isinstance(handler.formatter, RedactingFormatter):
+            handler.formatter.secrets = frozenset(known)
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.NOTSET if number <= logging.DEBUG else logging.WARNING)
+
+
+def session_logger(name: str, *, session_id: str, trace_id: str) -> logging.LoggerAdapter[logging.Logger]:
+    """A logger whose records say which session they are about."""
+    return logging.LoggerAdapter(logging.getLogger(name), {"session_id": session_id, "trace_id": trace_id})
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """`text` without these values and without anything that looks like a key."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if secret:
+            text = text.replace(secret, _MASK)
+    return _LOOKS_LIKE_A_KEY.sub(_MASK, text)
+
+
+class RedactingFormatter(logging.Formatter):
+    """Formats as usual, tracebacks included, and then cuts the secrets out."""
+
+    def __init__(self, fmt: str, secrets: Iterable[str] = ()) -> None:
+        super().__init__(fmt)
+        self.secrets = frozenset(secrets)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record), self.secrets)
+
+
+class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Follows `sys.stderr`, which others may replace while we run."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+class _PrivateFileHandler(logging.FileHandler):
+    """Appends UTF-8. At DEBUG a log tells of the conversation, so only its owner may read it."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return TextIOWrapper(
+            open(descriptor, "ab", buffering=0), encoding="utf-8", errors="replace", write_through=True
+        )
+
+
+def _add(root: logging.Logger, handler: logging.Handler, fmt: str) -> logging.Handler:
+    handler.setFormatter(RedactingFormatter(fmt))
+    root.addHandler(handler)
+    return handler
+
+
+def _has_file(handlers: list[logging.Handler], log_file: str | os.PathLike[str]) -> bool:
+    path = str(Path(log_file).expanduser().absolute())
+    return any(isinstance(handler, _PrivateFileHandler) and handler.baseFilename == path for handler in handlers)
+
+
+def _opened(log_file: str | os.PathLike[str]) -> _PrivateFileHandler:
+    path = Path(log_file).expanduser().absolute()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _PrivateFileHandler(path)
+    except OSError as error:
+        text = f"log_file: {path} cannot be written ({error.strerror or error}). Name another file, or none."
+        raise ConfigError(text) from error
