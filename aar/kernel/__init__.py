@@ -9,6 +9,7 @@ from aar.kernel.mailbox import Mailbox, MailboxStatistics
 from aar.kernel.ref import LocalRef, Ref
 from aar.kernel.registry import Registry
 from aar.kernel.supervisor import Child, ChildStatistics, Exhausted, Restart, Supervisor, open_supervisor
+from aar.messages.base import Request
 
 __all__ = [
     "Answer",
@@ -21,6 +22,7 @@ __all__ = [
     "MailboxStatistics",
     "Ref",
     "Registry",
+    "Request",
     "Restart",
     "Supervisor",
     "open_supervisor",
