@@ -42,11 +42,15 @@ def sample_configs() -> dict[str, str]:
 
 
 def _contents() -> Iterator[tuple[str, str]]:
+    from aar.messages.themes import theme_schema
+
     yield "config.json", _json(_default_config())
     yield "mcp_servers.json", _json({"servers": []})
     yield "pricing.template.json", _json(_price_template())
     for name, text in _shipped("starter"):
-        yield ("extensions/hello.py" if name == "hello.py" else name), text
+        yield ("extensions/hello.py" if name == "hello.py.template" else name), text
+    yield "themes/example.json", _json({**_theme("decker"), "name": "example"})
+    yield "themes/theme.schema.template", _json(theme_schema())
     for name, text in _shipped("distros"):
         yield f"distros/{name}", text
 
@@ -65,6 +69,13 @@ def _price_template() -> dict[str, Any]:
         "USD per million tokens, by the start of the model's name. Copy what you change to pricing.json beside this."
     )
     return {"_usage": usage, **table}
+
+
+def _theme(name: str) -> dict[str, Any]:
+    """A built-in theme with every field, so that there is something to change."""
+    from aar.messages.themes import Theme
+
+    return Theme.model_validate_json(dict(_shipped("themes"))[f"{name}.json"]).model_dump(mode="json")
 
 
 def _shipped(folder: str) -> Iterator[tuple[str, str]]:
