@@ -1,0 +1,236 @@
+"""Writing one journal file: appended to, never trusted blindly after a failure."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import trio
+
+from aar.errors import CorruptJournal, SequenceConflict, SessionClosed, StoreUnavailable
+from aar.journal.folder import Folder, read_all, unavailable, write_all
+from aar.journal.lease import Lease
+from aar.journal.lines import encode_record
+from aar.journal.listing import SUFFIX
+from aar.journal.reading import parse_journal
+from aar.journal.store import Header, LogStatistics, Stored
+from aar.messages.events import Recorded
+
+__all__ = ["JsonlLog"]
+
+_log = logging.getLogger(__name__)
+
+
+class _Job:
+    """One piece of work in a thread. Nobody waits for it any more once it is `abandoned`."""
+
+    abandoned = False
+
+
+class JsonlLog:
+    """A `SessionLog` over one file, held by a lease.
+
+    The file is opened afresh for each append, by name in its folder: a file that somebody moved or removed is
+    noticed, and a thousand idle sessions hold no descriptors but their leases. What this log has promised is its
+    first `_size` bytes; an append counts only once its caller has heard of it.
+    """
+
+    def __init__(
+        self, folder: Folder, stored: Stored, file: os.stat_result | None, lease: Lease, limiter: trio.CapacityLimiter
+    ) -> None:
+        self.stored = stored
+        self._id = stored.header.session_id
+        self._name = self._id + SUFFIX
+        self._folder = folder
+        self._lease = lease
+        self._limiter = limiter
+        self._seq = stored.last_seq
+        self._size = file.st_size if file else 0
+        self._inode = file.st_ino if file else None
+        self._is_new = file is None
+        self._working = threading.Lock()
+        self._has_rest = False  # bytes after `_size` may be there: of a write that failed or was abandoned
+        self._is_doubtful = False  # a sync failed: the system may have dropped what it had taken
+        self._is_closed = False
+        self._counts = LogStatistics()
+
+    @property
+    def path(self) -> Path:
+        return self._folder.path / self._name
+
+    async def append(
+        self,
+        expected_seq: int,
+        records: Sequence[Recorded],
+        *,
+        header: Header | None = None,
+        sync: bool = False,
+    ) -> Sequence[Recorded]:
+        self._check_free()
+        if expected_seq != self._seq:
+            raise SequenceConflict(
+                f"{self.path} is at {self._seq}, not at {expected_seq}: somebody else has written it."
+            )
+        encoded = [encode_record(record) for record in records]
+        data = self._lines([line for _, line in encoded], header)
+        await self._in_thread(lambda: self._append(data, sync))
+        self._size += len(data)
+        self._seq = records[-1].seq if records else self._seq
+        self._count(len(records), len(data), sync)
+        return [record for record, _ in encoded]
+
+    async def rewrite(self, header: Header, records: Sequence[Recorded]) -> None:
+        self._check_free()
+        data = b"".join([header.to_json(), b"\n", *(encode_record(record)[1] for record in records)])
+        seq = records[-1].seq if records else 0
+        await self._in_thread(lambda: self._replace(data, seq))
+        self._counts = replace(self._counts, rewrites=self._counts.rewrites + 1)
+
+    def statistics(self) -> LogStatistics:
+        return self._counts
+
+    async def close(self) -> None:
+        """Let go of the session; a write that nobody waits for any more lets go of it when it ends."""
+        await trio.to_thread.run_sync(self.close_here, abandon_on_cancel=True, limiter=self._limiter)
+
+    def close_here(self) -> None:
+        """The same from a worker thread."""
+        self._is_closed = True
+        self._release()
+
+    # --- in the trio thread ---------------------------------------------------------------------
+
+    def _lines(self, lines: list[bytes], header: Header | None) -> bytes:
+        """Events, then the header; in a new file the header comes first."""
+        if self._size == 0:
+            return b"".join([(header or self.stored.header).to_json(), b"\n", *lines])
+        return b"".join([*lines, header.to_json(), b"\n"] if header else lines)
+
+    def _check_free(self) -> None:
+        if self._is_closed:
+            raise SessionClosed(f"The journal {self.path} is closed.")
+        if self._working.locked():
+            raise StoreUnavailable(f"Cannot write {self.path}: an earlier write has not come back. Check the disk.")
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        job = _Job()
+        try:
+            await trio.to_thread.run_sync(self._run, job, work, abandon_on_cancel=True, limiter=self._limiter)
+        except trio.Cancelled:
+            job.abandoned = True
+            self._has_rest = True
+            raise
+
+    def _count(self, records: int, size: int, sync: bool) -> None:
+        counts = self._counts
+        self._counts = LogStatistics(
+            counts.appends + 1, counts.records + records, counts.bytes + size, counts.syncs + sync, counts.rewrites
+        )
+
+    # --- in a worker thread ---------------------------------------------------------------------
+
+    def _run(self, job: _Job, work: Callable[[], None]) -> None:
+        try:
+            with self._working:
+                if not job.abandoned:
+                    work()
+        except StoreUnavailable:
+            raise
+        except OSError as error:
+            raise unavailable("write", self.path, error) from error
+        finally:
+            if self._is_closed:
+                self._release()
+
+    def _append(self, data: bytes, sync: bool) -> None:
+        with self._folder.opened() as folder:
+            self._recover(folder)
+            with self._file(folder) as file:
+                try:
+                    write_all(file, data)
+                    if sync:
+                        self._sync(file, folder)
+                except OSError:
+                    self._has_rest = True
+                    os.ftruncate(file, self._size)
+                    self._has_rest = False
+                    raise
+
+    def _sync(self, file: int, folder: int) -> None:
+        try:
+            os.fdatasync(file)
+            if self._is_new:
+                os.fsync(folder)
+                self._is_new = False
+        except OSError:
+            self._is_doubtful = True
+            raise
+
+    def _replace(self, data: bytes, seq: int) -> None:
+        with self._folder.opened() as folder:
+            self._inode = self._folder.replace(self._name, data, folder).st_ino
+            self._size, self._seq = len(data), seq
+            self._has_rest = self._is_doubtful = False
+            os.fsync(folder)
+            self._is_new = False
+
+    @contextmanager
+    def _file(self, folder: int) -> Iterator[int]:
+        """The file, at the length we left it. Raises `SequenceConflict` when somebody else has been there."""
+        create = os.O_CREAT | os.O_EXCL if self._inode is None else 0
+        try:
+            with self._folder.file(self._name, os.O_WRONLY | os.O_APPEND | create, folder) as file:
+                found = os.fstat(file)
+                self._inode = self._inode or found.st_ino
+                if (found.st_ino, found.st_size) != (self._inode, self._size):
+                    raise SequenceConflict(f"{self.path} was changed by somebody else. Load the session again.")
+                yield file
+        except FileExistsError as error:
+            raise SequenceConflict(f"{self.path} was made by somebody else. Load the session again.") from error
+        except FileNotFoundError as error:
+            raise StoreUnavailable(f"{self.path} was removed or renamed while its session was open.") from error
+
+    def _recover(self, folder: int) -> None:
+        """After a failure: cut off what was never promised, and after a failed sync write everything anew."""
+        if self._inode is None:
+            return
+        if self._is_doubtful:
+            self._write_anew(folder)
+        elif self._has_rest:
+            with self._folder.file(self._name, os.O_WRONLY, folder) as file:
+                if os.fstat(file).st_size > self._size:
+                    os.ftruncate(file, self._size)
+        self._has_rest = False
+
+    def _write_anew(self, folder: int) -> None:
+        """A failed sync may be forgotten by the system while the disk holds nothing: only a new copy is sure."""
+        with self._folder.file(self._name, os.O_RDONLY, folder) as file:
+            data = read_all(file, self._size)
+        if len(data) < self._size or parse_journal(data, self._id, str(self.path)).torn:
+            raise StoreUnavailable(f"{self.path} lost lines that had been written: a sync failed. Check the disk.")
+        self._inode = self._folder.replace(self._name, data, folder).st_ino
+        os.fsync(folder)
+        self._is_doubtful = False
+
+    def _release(self) -> None:
+        if self._working.acquire(blocking=False):
+            try:
+                self._let_go()
+            finally:
+                self._working.release()
+
+    def _let_go(self) -> None:
+        try:
+            with self._folder.opened() as folder:
+                try:
+                    self._recover(folder)
+                finally:
+                    self._lease.release(folder)
+        except (OSError, CorruptJournal) as error:
+            _log.warning("closing %s: %s", self.path, error)
+            self._lease.release(None)
