@@ -241,6 +241,6 @@ async def _sweep(process: Process, marker: str) -> None:
     """The keeper was killed, stopped or starved. End it, and find what it left by the marker."""
     process._kill_keeper()
     with trio.move_on_after(SWEEP_SECONDS):
-        left = await trio.to_thread.run_sync(end_marked, marker, abandon_on_cancel=True)
+        left = await end_marked(marker)
         if left:
             logger.warning("processes %s could not be ended", left)

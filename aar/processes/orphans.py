@@ -11,6 +11,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 
+import trio
+
 __all__ = ["MARKER", "end_marked", "new_marker", "reap_stale"]
 
 MARKER = "AAR_PROCESS"
@@ -23,24 +25,20 @@ def new_marker() -> str:
     return f"{_owner(os.getpid())}:{uuid.uuid4().hex}"
 
 
-def end_marked(marker: str) -> list[int]:
-    """Kill every process that carries `marker`, until none is left. Blocks up to half a second: call it in a thread.
+async def end_marked(marker: str) -> list[int]:
+    """Kill what carries `marker`, within half a second. Returns the ids of those that would not go."""
+    return await trio.to_thread.run_sync(_end_all, marker.__eq__, abandon_on_cancel=True)
 
-    Returns the ids of those that would not go.
+
+async def reap_stale() -> list[int]:
+    """Kill the children of every Aar that is dead, within half a second. Returns the ids of those that would not go.
+
+    Children of an Aar in another pid namespace are left alone: from here nobody can tell whether it lives.
     """
-    return _end_all(lambda found: found == marker)
+    return await trio.to_thread.run_sync(_end_all, _is_stale, abandon_on_cancel=True)
 
 
-def reap_stale() -> list[int]:
-    """Kill the children of every Aar that is dead. Blocks up to half a second: call it in a thread.
-
-    Returns the ids of those that would not go. Children of an Aar in another pid namespace are left alone, since from
-    here nobody can tell whether it lives.
-    """
-    return _end_all(_is_stale)
-
-
-def _end_all(wanted: Callable[[str], bool]) -> list[int]:
+def _end_all(wanted: Callable[[str], bool]) -> list[int]:  # blocks: in a thread only
     """Again and again, since what we kill may have forked meanwhile."""
     for _ in range(ATTEMPTS):
         found = [pid for pid, marker in _marked() if wanted(marker)]
