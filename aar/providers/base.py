@@ -17,7 +17,7 @@ from aar.errors import InvalidSetting
 from aar.messages.events import ProviderMeta, ReasoningBlock, ToolCall
 from aar.messages.provider import Capabilities, ProviderRequest, ProviderResponse, StreamDelta
 from aar.messages.settings import ProviderConfig
-from aar.providers.failures import as_provider_error, error_for_status, explain, is_retryable
+from aar.providers.failures import as_provider_error, error_for_status, explain, is_retryable, timed_out
 
 __all__ = [
     "Assembly",
@@ -26,6 +26,8 @@ __all__ = [
     "error_for_status",
     "explain",
     "is_retryable",
+    "replay",
+    "timed_out",
 ]
 
 _log = logging.getLogger(__name__)

@@ -22,35 +22,73 @@ from aar.errors import (
     ProviderUnavailable,
 )
 
-__all__ = ["as_provider_error", "error_for_status", "explain", "is_retryable", "retry_after_seconds"]
+__all__ = [
+    "as_provider_error",
+    "describe_body",
+    "error_for_status",
+    "error_in_answer",
+    "explain",
+    "is_retryable",
+    "label",
+    "retry_after_seconds",
+    "timed_out",
+]
 
 BODY_LIMIT = 400  # characters of a server's answer that an error repeats
 
 # Substrings of class names, tried in this order on the class and then on its bases. The vendors' own clients raise
 # classes of their own; naming them here keeps their packages out of the process until they are used.
-_TIMEOUTS = (
-    "ReadTimeout",
-    "WriteTimeout",
-    "PoolTimeout",
-    "ConnectTimeout",
-    "APITimeout",
-    "TimeoutError",
-    "TooSlowError",
+_KINDS: tuple[tuple[tuple[str, ...], type[ProviderError], str], ...] = (
+    (
+        ("ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout", "APITimeout", "TimeoutError", "TooSlowError"),
+        ProviderTimeout,
+        "request timed out",
+    ),
+    (
+        (
+            "ProtocolError",
+            "ReadError",
+            "WriteError",
+            "CloseError",
+            "ConnectionReset",
+            "ConnectionAborted",
+            "BrokenPipe",
+        ),
+        AnswerCut,
+        "network error",
+    ),
+    (
+        ("ConnectError", "ConnectionError", "NetworkError", "TransportError", "OSError"),
+        ProviderUnavailable,
+        "network error",
+    ),
+    (("AuthenticationError", "PermissionDenied"), ProviderUnauthorized, ""),
+    (("RateLimit",), ProviderRateLimited, ""),
 )
-_CONNECTS = ("ConnectError", "ConnectionError", "ConnectionRefused", "ProxyError", "gaierror")
-_CUTS = ("ProtocolError", "ReadError", "WriteError", "CloseError", "ConnectionReset", "ConnectionAborted", "BrokenPipe")
-_DENIALS = ("AuthenticationError", "PermissionDenied")
 
 _TOO_LONG = re.compile(
     r"exceed_context_size|context[_ ]length|maximum context|context window|context size"
     r"|prompt is too long|too many (?:input )?tokens|token limit|input is too long",
     re.IGNORECASE,
 )
-_BAD_HISTORY = re.compile(
-    r"failed to parse (?:tool call|messages|input)|tool call arguments as json|json\.exception|template",
+# What comes back at every try: a history that the server cannot read, an account without credit.
+_HOPELESS = re.compile(
+    r"insufficient_quota|failed to parse (?:tool call|messages|input)|arguments as json|json\.exception|template",
     re.IGNORECASE,
 )
+_UNSUPPORTED = re.compile(
+    r"unsupported[_ ](?:parameter|value)|unrecognized request argument|extra inputs", re.IGNORECASE
+)
 _REFUSED = re.compile(r"content[_ ](?:filter|policy|management)|responsible ?ai|safety system", re.IGNORECASE)
+
+_STATUS_BY_WORD = (
+    (re.compile(r"rate.?limit|too many requests|insufficient_quota", re.IGNORECASE), 429),
+    (re.compile(r"authentication|unauthori[sz]ed|permission|invalid.{0,5}api.?key", re.IGNORECASE), 401),
+    (re.compile(r"invalid_request|bad_request", re.IGNORECASE), 400),
+    (_TOO_LONG, 400),
+)
+_LABELS = {"generic": "Generic provider", "local": "The local model server", "openai": "OpenAI"}
+_KEY_VARIABLES = {name: f"{name.upper()}_API_KEY" for name in ("anthropic", "gemini", "generic", "openai")}
 
 
 def is_retryable(error: BaseException) -> bool:
@@ -79,7 +117,7 @@ def explain(error: ProviderError) -> str:
             return "Authentication failed — check your API key."
         case ProviderRateLimited():
             return "Rate limit exceeded — wait a moment, then try again."
-        case AnswerCut():
+        case AnswerCut() | BadProviderReply(retryable=True):
             return f"Provider returned an unexpected response ({_class_name(error)}). You can try again."
         case ProviderUnavailable(status=None):
             return (
@@ -101,33 +139,88 @@ def error_for_status(
     would come back for ever.
     """
     text = body.decode(errors="replace") if isinstance(body, bytes) else body
-    detail = describe_body(text)
-    message = f"{provider.capitalize() or 'The provider'} returned HTTP {status}: {detail}".rstrip(": ")
-    wait = retry_after_seconds(headers or {})
-    common: dict[str, Any] = {"provider": provider, "status": status}
+    kind, what = _kind_of_status(status, text)
+    message = f"{label(provider)} {what.format(status=status)}: {describe_body(text)}".rstrip(": ")
+    if kind is ProviderUnauthorized and (variable := _KEY_VARIABLES.get(provider)):
+        message = f"{message} (check {variable} or provider.api_key)"
+    error = kind(message, provider=provider, status=status)
+    if error.retryable:
+        error.retryable = not _HOPELESS.search(text)
+        error.retry_after = retry_after_seconds(headers or {})
+    return error
+
+
+def _kind_of_status(status: int, text: str) -> tuple[type[ProviderError], str]:
     if status in (401, 403):
-        return ProviderUnauthorized(message, **common)
+        return ProviderUnauthorized, "refused the key (HTTP {status})"
     if status == 429:
-        return ProviderRateLimited(message, retry_after=wait, **common)
+        return ProviderRateLimited, "rate limit exceeded (HTTP {status})"
     if status in (400, 413, 422, 500) and _TOO_LONG.search(text):
-        return ContextTooLong(message, **common)
+        return ContextTooLong, "context limit exceeded (HTTP {status})"
     if status == 400 and _REFUSED.search(text):
-        return ContentRefused(message, **common)
+        return ContentRefused, "refused the content (HTTP {status})"
+    if status in (400, 422) and _UNSUPPORTED.search(text):
+        return ProviderError, "rejected an unsupported parameter (HTTP {status})"
     if status == 408:
-        return ProviderTimeout(message, retry_after=wait, **common)
+        return ProviderTimeout, "returned HTTP {status}"
     if status >= 500:
-        return ProviderUnavailable(message, retryable=not _BAD_HISTORY.search(text), retry_after=wait, **common)
-    return ProviderError(message, **common)
+        return ProviderUnavailable, "returned HTTP {status}"
+    return ProviderError, "returned HTTP {status}"
+
+
+def error_in_answer(body: Mapping[str, Any], provider: str) -> ProviderError:
+    """The error that a server reports inside an answer that began with success."""
+    found = body.get("error") or body
+    fields: Mapping[str, Any] = found if isinstance(found, Mapping) else {"message": str(found)}
+    text = json.dumps(fields, default=str)
+    error = error_for_status(_status_of(fields, text), text, provider=provider)
+    error.args = (f"{label(provider)} reported an error: {describe_body(text)}",)
+    return error
+
+
+def _status_of(fields: Mapping[str, Any], text: str) -> int:
+    code = fields.get("code")
+    if isinstance(code, str) and code.isdecimal():
+        code = int(code)
+    if isinstance(code, int) and 400 <= code <= 599:
+        return code
+    for pattern, status in _STATUS_BY_WORD:
+        if pattern.search(text):
+            return status
+    return 500
+
+
+def timed_out(provider: str, seconds: float, detail: str = "") -> ProviderTimeout:
+    """The error for a server that was silent for `seconds`."""
+    text = f"{label(provider)} request timed out after {seconds:g}s"
+    return ProviderTimeout(f"{text}: {detail}" if detail else text, provider=provider)
+
+
+def label(provider: str) -> str:
+    """What error messages call a provider."""
+    return _LABELS.get(provider) or provider.capitalize() or "The provider"
 
 
 def describe_body(body: str) -> str:
-    """What a server said, as one short piece of text: its error message, the title of its page, or the start."""
+    """What a server said, in at most 400 characters: its error message, the title of its page, or the start."""
     text = body.strip()
     if text[:1] == "<":
         title = re.search(r"<(?:title|h1)[^>]*>\s*(.*?)\s*</", text, re.IGNORECASE | re.DOTALL)
         page = " ".join(title.group(1).split()) if title else ""
-        return f"a web page instead of an answer ({page})"[:BODY_LIMIT] if page else "a web page instead of an answer"
-    return text[:BODY_LIMIT]
+        text = f"a web page instead of an answer ({page})" if page else "a web page instead of an answer"
+    return (_message_in(text) or text)[:BODY_LIMIT]
+
+
+def _message_in(text: str) -> str:
+    try:
+        body = json.loads(text) if text[:1] == "{" else None
+    except (ValueError, RecursionError):
+        return ""
+    for name in ("error", "message", "detail"):
+        if isinstance(body, str):
+            break
+        body = body.get(name, body) if isinstance(body, dict) else None
+    return body.strip() if isinstance(body, str) else ""
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
@@ -167,18 +260,11 @@ def _translate(error: BaseException, provider: str) -> ProviderError:
     if isinstance(status, int):
         return _from_sdk(error, status, detail, provider)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return BadProviderReply(f"The answer is not JSON: {detail}", provider=provider)
+        return BadProviderReply(f"{label(provider)} answered with something that is no JSON: {detail}")
     names = [base.__name__ for base in type(error).__mro__]
-    for parts, kind in (
-        (_TIMEOUTS, ProviderTimeout),
-        (_CUTS, AnswerCut),
-        (_CONNECTS, ProviderUnavailable),
-        (_DENIALS, ProviderUnauthorized),
-        (("RateLimit",), ProviderRateLimited),
-        (("TransportError", "NetworkError", "OSError"), ProviderUnavailable),
-    ):
+    for parts, kind, what in _KINDS:
         if any(part in name for name in names for part in parts):
-            return kind(detail, provider=provider)
+            return kind(f"{label(provider)} {what}: {detail}" if what else detail, provider=provider)
     return ProviderError(detail, provider=provider)
 
 

@@ -1,0 +1,307 @@
+"""Any server that speaks OpenAI's chat format at one URL: llama.cpp, vLLM, LM Studio, Ollama, gateways."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+import trio
+
+from aar.errors import BadProviderReply, ProviderError
+from aar.messages.provider import ProviderRequest, ProviderResponse, StreamDelta
+from aar.messages.settings import ProviderConfig
+from aar.providers.base import Assembly, Provider, replay
+from aar.providers.failures import as_provider_error, describe_body, error_for_status, error_in_answer, timed_out
+from aar.providers.http import CONNECT_TIMEOUT, HttpPool
+from aar.providers.openai_stream import ChatStream
+from aar.providers.openai_wire import encode_json, encode_message, encode_tools, parse_answer, response_format
+from aar.providers.sse import SseParser
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["GenericProvider", "chat_endpoint"]
+
+_log = logging.getLogger(__name__)
+
+BODY_LIMIT = 64 * 1024 * 1024  # bytes of an answer that is not streamed
+ERROR_LIMIT = 64 * 1024  # bytes of an error's body that are read
+TRAILER_TIMEOUT = 2.0  # seconds to wait for usage once the answer is finished
+DRAIN_TIMEOUT = 0.05  # seconds to wait for the end of the body, so that the connection can be used again
+
+_UNSUPPORTED = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|not permitted|not allowed", re.IGNORECASE)
+
+CODEC = "openai"  # under this name a history keeps the bytes of its messages
+
+
+class GenericProvider(Provider):
+    """Speaks to `endpoint`, with `api_key` unless that is empty.
+
+    What a server refuses by name (`max_completion_tokens`, `stream_options`, a temperature) is left out or renamed
+    from then on, for as long as the instance lives.
+    """
+
+    name = "generic"
+    supports_structured_output = True
+    default_max_tokens_field = "max_completion_tokens"
+
+    def __init__(
+        self,
+        config: ProviderConfig,
+        *,
+        pool: HttpPool | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`pool` may be shared and is not closed here; `environ` gives the key and the URL that `config` leaves out."""
+        super().__init__(config)
+        extra = config.extra
+        address = config.base_url or extra.get("endpoint") or environ.get("GENERIC_ENDPOINT") or ""
+        self.endpoint = chat_endpoint(address)
+        self.api_key = (config.api_key or environ.get("GENERIC_API_KEY") or "").strip()
+        self.supports_tools = bool(extra.get("supports_tools", True))
+        self.supports_reasoning = bool(extra.get("supports_reasoning", False))
+        self.supports_vision = bool(extra.get("supports_vision", "vision" in config.model or "4o" in config.model))
+        self._fixed_field = extra.get("max_tokens_field")
+        self._max_tokens_field: str = self._fixed_field or self.default_max_tokens_field
+        self._left_out: frozenset[str] = frozenset()
+        self._format = self._response_format()
+        self._pool = pool or HttpPool()
+        self._owns_pool = pool is None
+
+    async def aclose(self) -> None:
+        if self._owns_pool:
+            await self._pool.aclose()
+
+    # --- asking -------------------------------------------------------------------------------
+
+    async def complete(self, request: ProviderRequest) -> ProviderResponse:
+        with self._own_errors():
+            async with self._answer(request, streaming=False) as response:
+                if not _is_stream(response):
+                    return await self._whole(response)
+                assembly = Assembly()
+                async with aclosing(self._deltas(response)) as deltas:
+                    async for delta in deltas:
+                        assembly.add(delta)
+                return assembly.response()
+
+    async def stream(self, request: ProviderRequest) -> AsyncGenerator[StreamDelta, None]:
+        with self._own_errors():
+            async with self._answer(request, streaming=True) as response:
+                if _is_stream(response):
+                    async with aclosing(self._deltas(response)) as deltas:
+                        async for delta in deltas:
+                            yield delta
+                else:
+                    # Some servers cannot stream every request and answer in one piece.
+                    for delta in replay(await self._whole(response)):
+                        yield delta
+
+    @contextmanager
+    def _own_errors(self) -> Generator[None, None, None]:
+        import httpx2
+
+        try:
+            yield
+        except ProviderError as error:
+            error.provider = self.name
+            raise
+        except httpx2.ConnectTimeout as error:
+            raise timed_out(self.name, CONNECT_TIMEOUT, f"no connection to {self._server}") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
+            found = as_provider_error(error, self.name)
+            found.args = (f"{found} ({self._server})",)
+            raise found from error
+
+    @asynccontextmanager
+    async def _answer(self, request: ProviderRequest, *, streaming: bool) -> AsyncGenerator[httpx2.Response, None]:
+        """An answer with status 200, its body unread."""
+        if not self.endpoint:
+            raise ProviderError(
+                "No server to ask: set provider.base_url or GENERIC_ENDPOINT, for example to http://localhost:8080/v1"
+            )
+        left_out, field = self._left_out, self._max_tokens_field
+        while True:
+            async with AsyncExitStack() as stack:
+                response = await self._send(stack, self._body(request, streaming, left_out, field))
+                if response.is_success:
+                    self._left_out, self._max_tokens_field = left_out, field
+                    yield response
+                    return
+                text = await _error_text(response)
+                refused = self._refused_field(response.status_code, text, left_out, field)
+                if not refused:
+                    raise error_for_status(response.status_code, text, response.headers, self.name)
+            _log.warning("The server does not take %r: trying without it", refused)
+            if refused == field:
+                field = "max_tokens"
+            else:
+                left_out |= {refused}
+
+    async def _send(self, stack: AsyncExitStack, body: bytes) -> httpx2.Response:
+        import httpx2
+
+        def opened() -> Any:
+            return self._pool.open_stream("POST", self.endpoint, headers=self._headers(), content=body)
+
+        try:
+            return await stack.enter_async_context(opened())
+        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+            # A kept connection that the server closed at the same moment. Nothing was received: once more.
+            return await stack.enter_async_context(opened())
+
+    def _refused_field(self, status: int, text: str, left_out: frozenset[str], field: str) -> str:
+        """The optional field that the server complains about, if it may be renamed or left out."""
+        if status not in (400, 422):
+            return ""
+        if field == "max_completion_tokens" and field in text and not self._fixed_field:
+            return field
+        if "stream_options" in text and "stream_options" not in left_out:
+            return "stream_options"
+        if "temperature" in text and "temperature" not in left_out and _UNSUPPORTED.search(text):
+            return "temperature"
+        return ""
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"content-type": "application/json"}
+        if self.api_key:
+            name = str(self.config.extra.get("auth_header") or "").lower()
+            headers[name or "authorization"] = self.api_key if name else f"Bearer {self.api_key}"
+        more = self.config.extra.get("extra_headers") or {}
+        return headers | {str(name).lower(): str(value) for name, value in more.items()}
+
+    def _body(self, request: ProviderRequest, streaming: bool, left_out: frozenset[str], field: str) -> bytes:
+        messages = request.messages.encoded(CODEC, encode_message)
+        if request.system:
+            messages.insert(0, encode_json({"role": "system", "content": request.system}))
+        limit = self.config.max_tokens if request.max_tokens is None else request.max_tokens
+        options: dict[str, Any] = {
+            "model": self.config.model or None,
+            field: limit or None,
+            "temperature": self.config.temperature,
+            "stream": streaming,
+            "stream_options": {"include_usage": True} if streaming else None,
+            "response_format": self._format,
+        }
+        fields = [
+            encode_json(name) + b":" + encode_json(value)
+            for name, value in options.items()
+            if value is not None and name not in left_out
+        ]
+        if request.tools and self.supports_tools:
+            fields.append(b'"tools":' + encode_tools(request.tools))
+        # The conversation comes first and grows at its end: equal starts are equal bytes.
+        return b'{"messages":[' + b",".join(messages) + b"]," + b",".join(fields) + b"}"
+
+    def _response_format(self) -> dict[str, Any] | None:
+        extra = self.config.extra
+        kind = self.config.response_format or extra.get("response_format") or "text"
+        schema = self.config.json_schema or extra.get("json_schema_def") or {}
+        if kind == "json_schema" and not schema:
+            _log.warning("response_format is json_schema and there is no provider.json_schema: asking for text")
+        return response_format(kind, schema)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    async def _deltas(self, response: httpx2.Response) -> AsyncGenerator[StreamDelta, None]:
+        reading = ChatStream(provider=self.name, model=self.config.model, splits_tags=self.supports_reasoning)
+        parser = SseParser()
+        async with aclosing(response.aiter_bytes()) as chunks:
+            async for chunk in chunks:
+                yield reading.read(parser.feed(chunk))
+                if reading.finish or reading.is_over:
+                    break
+            for delta in await _read_trailer(reading, parser, chunks):
+                yield delta
+        for delta in reading.end():
+            yield delta
+
+    async def _whole(self, response: httpx2.Response) -> ProviderResponse:
+        body = await _read(response, BODY_LIMIT)
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            said = describe_body(body[:ERROR_LIMIT].decode(errors="replace"))
+            raise BadProviderReply(f"{self._server} answered with something that is no JSON: {said}") from error
+        if isinstance(answer, dict) and (answer.get("error") or answer.get("object") == "error"):
+            raise error_in_answer(answer, self.name)
+        return parse_answer(answer, provider=self.name, model=self.config.model, splits_tags=self.supports_reasoning)
+
+    @property
+    def _server(self) -> str:
+        """The endpoint as it may be shown: without a password or a query."""
+        parts = urlsplit(self.endpoint)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def chat_endpoint(address: str) -> str:
+    """The URL to post to: a server or its `/v1` root is completed, any other path is used as it is."""
+    address = address.strip()
+    if not address:
+        return ""
+    if "://" not in address:
+        address = f"http://{address}"
+    parts = urlsplit(address)
+    path = parts.path.rstrip("/")
+    if not path:
+        path = "/v1/chat/completions"
+    elif re.search(r"/v\d+$", path):
+        path += "/chat/completions"
+    else:
+        path = parts.path
+    return urlunsplit(parts._replace(path=path))
+
+
+async def _read_trailer(reading: ChatStream, parser: SseParser, chunks: AsyncIterator[bytes]) -> list[StreamDelta]:
+    """What may follow the end of the answer: usage, `[DONE]`, the end of the body. None of it is worth an error."""
+    import httpx2
+
+    deltas: list[StreamDelta] = []
+    try:
+        with trio.move_on_after(TRAILER_TIMEOUT):
+            while not reading.is_over:
+                chunk = await anext(chunks, b"")
+                deltas.append(reading.read(parser.feed(chunk) if chunk else parser.finish()))
+                if not chunk:
+                    break
+        with trio.move_on_after(DRAIN_TIMEOUT):
+            while await anext(chunks, b""):
+                pass
+    except (httpx2.HTTPError, ProviderError):
+        if not reading.finish and not reading.is_over:
+            raise
+    return [delta for delta in deltas if delta.text or delta.reasoning_delta]
+
+
+async def _read(response: httpx2.Response, limit: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > limit:
+            raise BadProviderReply(f"The answer has more than {limit:,} bytes")
+    return bytes(body)
+
+
+async def _error_text(response: httpx2.Response) -> str:
+    """The start of an error's body, or what came of it."""
+    import httpx2
+
+    if response.is_redirect:
+        return f"redirected to {response.headers.get('location', 'nowhere')}: use that URL as base_url"
+    body = bytearray()
+    with suppress(httpx2.HTTPError), trio.move_on_after(TRAILER_TIMEOUT):
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > ERROR_LIMIT:
+                break
+    return body[:ERROR_LIMIT].decode(errors="replace")
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    return "json" not in (kind := response.headers.get("content-type", "").lower()) and "html" not in kind

@@ -1,0 +1,144 @@
+"""HTTP for adapters: small pools of connections, and streams that close when they are left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+import trio
+
+from aar._version import __version__
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+__all__ = ["CONNECT_TIMEOUT", "HttpPool"]
+
+CONNECT_TIMEOUT = 10.0  # seconds
+CLOSE_TIMEOUT = 2.0  # seconds
+REQUESTS_PER_CLIENT = 16  # a client searches all of its connections at every request: many small ones are cheaper
+
+
+class _Route(NamedTuple):
+    is_tls: bool
+    proxy: str
+
+
+class _Shard:
+    """A client and how many requests are using it."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self.client = client
+        self.in_use = 0
+
+
+class HttpPool:
+    """Clients for any number of requests at the same time, each client serving at most 16 of them.
+
+    Proxies are read from the environment once; loopback addresses never go through one. Only connecting has a
+    time limit: how long a server may be silent is its caller's to say. Redirects are not followed, so that a key
+    reaches no server but the one it was given for.
+    """
+
+    def __init__(self, *, requests_per_client: int = REQUESTS_PER_CLIENT) -> None:
+        self._requests_per_client = requests_per_client
+        self._shards: dict[_Route, list[_Shard]] = {}
+        self._proxies: dict[str, str] | None = None
+
+    @asynccontextmanager
+    async def client(self, url: str) -> AsyncGenerator[httpx2.AsyncClient, None]:
+        """A client for one request to `url`, shared with other requests."""
+        shard = await self._shard(self._route(url))
+        shard.in_use += 1
+        try:
+            yield shard.client
+        finally:
+            shard.in_use -= 1
+
+    @asynccontextmanager
+    async def open_stream(
+        self, method: str, url: str, *, headers: Mapping[str, str] | None = None, content: bytes | None = None
+    ) -> AsyncGenerator[httpx2.Response, None]:
+        """Send a request; the block starts when the headers of the answer are there, its body unread.
+
+        Leaving the block closes the connection unless the body was read to its end. Raises `httpx2.HTTPError`.
+        """
+        async with (
+            self.client(url) as client,
+            client.stream(method, url, headers=headers, content=content) as response,
+        ):
+            yield response
+
+    async def aclose(self) -> None:
+        """Close all connections. The pool may be used again afterwards."""
+        shards = [shard for shards in self._shards.values() for shard in shards]
+        self._shards.clear()
+        with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+            for shard in shards:
+                await shard.client.aclose()
+
+    async def _shard(self, route: _Route) -> _Shard:
+        for shard in self._shards.get(route, ()):
+            if shard.in_use < self._requests_per_client:
+                return shard
+        context = await _tls_context() if route.is_tls else _no_tls_context()
+        shard = _Shard(_new_client(context, route.proxy))
+        self._shards.setdefault(route, []).append(shard)
+        return shard
+
+    def _route(self, url: str) -> _Route:
+        parts = urlsplit(url)
+        return _Route(parts.scheme == "https", self._proxy(parts.scheme, parts.hostname or ""))
+
+    def _proxy(self, scheme: str, host: str) -> str:
+        from urllib.request import getproxies_environment, proxy_bypass
+
+        if self._proxies is None:
+            self._proxies = getproxies_environment()
+        proxy = self._proxies.get(scheme) or self._proxies.get("all") or ""
+        if not proxy or _is_loopback(host) or proxy_bypass(host):
+            return ""
+        return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost") or host.startswith("127.") or host == "::1"
+
+
+def _new_client(context: ssl.SSLContext, proxy: str) -> httpx2.AsyncClient:
+    import httpx2
+
+    return httpx2.AsyncClient(
+        verify=context,
+        proxy=proxy or None,
+        trust_env=False,
+        timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=REQUESTS_PER_CLIENT),
+        # A compressed stream comes in lumps: what it saves in bytes it costs in waiting.
+        headers={"User-Agent": f"aar/{__version__}", "Accept-Encoding": "identity"},
+    )
+
+
+async def _tls_context() -> ssl.SSLContext:
+    """Loading the certificates of the system takes about 0.1 s: once per process, and beside the event loop."""
+    return await trio.to_thread.run_sync(_trusting_context, abandon_on_cancel=True)
+
+
+@cache
+def _trusting_context() -> ssl.SSLContext:
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+@cache
+def _no_tls_context() -> ssl.SSLContext:
+    """For plain HTTP: made in no time, and trusts nobody."""
+    import ssl
+
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
