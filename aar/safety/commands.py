@@ -1,0 +1,183 @@
+"""What a shell command would run: the deny list against accidents, its parts, and its form for the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from posixpath import basename, normpath
+
+from aar.safety.programs import SHELLS, programs_of
+from aar.safety.shell_syntax import Redirection, Script, SimpleCommand, parse
+
+__all__ = ["denied_command", "redact", "split_compound"]
+
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_BLANKS = re.compile(r"\s+")
+_ROUGH_BREAKS = re.compile(r"[\n;&|(){}`]+")
+_LONG_OPTIONS = {"--recursive": "r", "--force": "f", "--exec": "e", "--clear": "c"}
+
+
+# --- denied commands ----------------------------------------------------------------------------
+
+
+def denied_command(command: str, denied: Sequence[str]) -> str | None:
+    """The first pattern of `denied` that the command would really run, or `None`.
+
+    A pattern names a program with the options and operands it must have (`rm -rf /`), a pipe (`curl|sh`) or a
+    redirection (`> /dev/sda`). Words inside quotes and arguments of other programs are not hits. This guards
+    against accidents; it cannot contain a command that hides what it does.
+    """
+    try:
+        script = parse(command)
+    except ValueError:
+        script = _rough_script(command)
+    pipelines = [list(map(programs_of, stages)) for stages in script.walk()]
+    simple = [one for stages in script.walk() for one in stages]
+    for pattern in denied:
+        if _hits(pattern, command, pipelines, simple):
+            return pattern
+    return None
+
+
+def _rough_script(command: str) -> Script:
+    """Commands of a text that no shell could read as a whole; the lines before the mistake would still run."""
+    pieces = [piece.split() for piece in _ROUGH_BREAKS.split(command[:200_000])]
+    return Script([[SimpleCommand(words=words)] for words in pieces if words])
+
+
+def _hits(pattern: str, command: str, pipelines: list[list[list[list[str]]]], simple: list[SimpleCommand]) -> bool:
+    wanted = _read_pattern(pattern)
+    if wanted is None:
+        return _squeezed(pattern) in _squeezed(_QUOTED.sub("", command))
+    stages, target = wanted
+    if target:
+        return any(
+            ">" in each.operator and each.target.startswith(target) for one in simple for each in one.redirections
+        )
+    if len(stages) > 1:
+        return any(_pipes(stages, pipeline) for pipeline in pipelines)
+    return any(_runs(stages[0], words) for pipeline in pipelines for stage in pipeline for words in stage)
+
+
+@lru_cache(maxsize=256)
+def _read_pattern(pattern: str) -> tuple[list[list[str]], str] | None:
+    """The stages of a pattern and the target of its redirection; `None` when it has to be compared as text."""
+    try:
+        pipelines = parse(pattern).pipelines
+    except ValueError:
+        return None
+    if len(pipelines) != 1 or "(" in pattern:
+        return None
+    stages = pipelines[0]
+    if len(stages) == 1 and not stages[0].words:
+        return [], stages[0].redirections[0].target
+    return [stage.words for stage in stages], ""
+
+
+def _squeezed(text: str) -> str:
+    return _BLANKS.sub("", text)
+
+
+def _pipes(stages: list[list[str]], pipeline: list[list[list[str]]]) -> bool:
+    at = 0
+    for stage in pipeline:
+        if at < len(stages) and any(_takes_part(stages[at], words) for words in stage):
+            at += 1
+    return at == len(stages)
+
+
+def _takes_part(wanted: list[str], words: list[str]) -> bool:
+    if wanted[0] not in SHELLS:
+        return _runs(wanted, words)
+    return basename(words[0]) in SHELLS and _reads_its_input(words[1:])
+
+
+def _reads_its_input(arguments: list[str]) -> bool:
+    """Would this shell run what comes through the pipe? Not when it has a script or `-c`."""
+    options = [word for word in arguments if word.startswith("-") and len(word) > 1]
+    letters = set("".join(word[1:] for word in options if not word.startswith("--")))
+    return "s" in letters or ("c" not in letters and not any(word[:1] != "-" for word in arguments))
+
+
+def _runs(wanted: list[str], words: list[str]) -> bool:
+    program = basename(words[0])
+    if program != wanted[0] and not program.startswith(wanted[0] + "."):
+        return False
+    letters = _letters(words[1:])
+    operands = {_operand(word) for word in words[1:]}
+    return all(_has(each, words[1:], letters, operands) for each in wanted[1:])
+
+
+def _has(wanted: str, arguments: list[str], letters: frozenset[str], operands: set[str]) -> bool:
+    if wanted.startswith("-"):
+        return _letters([wanted]) <= letters
+    if wanted.endswith("="):
+        return any(word.startswith(wanted) for word in arguments)
+    return _operand(wanted) in operands
+
+
+def _letters(words: list[str]) -> frozenset[str]:
+    short = "".join(word[1:] for word in words if re.fullmatch(r"-[A-Za-z]+", word))
+    return frozenset(short.replace("R", "r")) | {_LONG_OPTIONS[word] for word in words if word in _LONG_OPTIONS}
+
+
+def _operand(word: str) -> str:
+    """One spelling for what means the same: `//` and `/./` are `/`, `$HOME/` is `~`, `0777` is `777`."""
+    home = re.sub(r"^\$(?:HOME\b|\{HOME\})", "~", word)
+    if home in ("~/", "~/*", "~/.", "~/.*"):
+        return "~"
+    if home.startswith("/"):
+        return normpath("/" + home.lstrip("/"))
+    return home.lstrip("0") if home.isdigit() and home.strip("0") else home
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+def split_compound(command: str) -> list[str]:
+    """Every command that the text runs, as written, substitutions included; `> file` is a part of its own.
+
+    Raises `ValueError` when the text cannot be read for certain: quotes that are not closed, here-documents,
+    constructs that shells read differently.
+    """
+    script = parse(command)
+    if script.unusual:
+        raise ValueError("the command cannot be split for certain")
+    parts: list[str] = []
+    for pipeline in script.walk():
+        for one in pipeline:
+            parts += [one.text] if one.words else []
+            parts += [f"{each.operator} {each.target}" for each in one.redirections if _writes(each)]
+    return parts
+
+
+def _writes(redirection: Redirection) -> bool:
+    to_descriptor = redirection.operator == ">&" and (redirection.target.isdigit() or redirection.target == "-")
+    return ">" in redirection.operator and redirection.target != "/dev/null" and not to_descriptor
+
+
+# --- log ----------------------------------------------------------------------------------------
+
+_GONE = "***REDACTED***"
+_VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s\"';&|]+)"
+_NAMES = r"(?:api[_-]?key|secret|token|password|passwd|passphrase|bearer|auth(?:orization)?)"
+_SCHEMES = r"(?:Basic|Bearer|Digest|Token|Negotiate|ApiKey)"
+_REDACTIONS = (
+    (re.compile(rf"\b(Bearer\s+){_VALUE}", re.I), rf"\1{_GONE}"),
+    (re.compile(rf"\b(authorization\s*[=:]\s*{_SCHEMES}\s+){_VALUE}", re.I), rf"\1{_GONE}"),
+    (re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"), rf"\1{_GONE}"),
+    (
+        re.compile(rf"(?<![\w-])([\w-]*{_NAMES}[\w-]*[\"']?\s*[=:]\s*)(?!{_SCHEMES}\s+\*\*\*){_VALUE}", re.I),
+        rf"\1{_GONE}",
+    ),
+    (re.compile(rf"(?<![\w-])(--?[\w-]*{_NAMES}\s+){_VALUE}", re.I), rf"\1{_GONE}"),
+    (re.compile(r"[A-Za-z0-9_-]{32,}"), _GONE),
+)
+
+
+def redact(command: str) -> str:
+    """The command for the audit log: secrets in assignments, headers, flags, addresses and long words are gone."""
+    for pattern, replacement in _REDACTIONS:
+        command = pattern.sub(replacement, command)
+    return command

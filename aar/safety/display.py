@@ -1,0 +1,49 @@
+"""Untrusted text for people: made visible where they decide, made harmless where they only read."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["plain", "visible"]
+
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
+_SURROGATES = "\ud800-\udfff"
+_UNSEEN = "\u00ad\u180e\u200b-\u200d\u2028\u2029\u2060-\u2064\ufeff\U000e0000-\U000e007f"
+
+_HIDDEN = re.compile(f"[{_CONTROLS}{_BIDI}{_SURROGATES}{_UNSEEN}]")
+_ANSI = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # OSC and its kin, only when they end on this line
+    r"|\x1b[ -/]*[0-Z\\^-~]"  # two or three bytes: character sets, save, restore
+)
+_LOOSE = re.compile(f"[{_CONTROLS}{_BIDI}]")
+_LONE = re.compile(f"[{_SURROGATES}]")
+
+
+def visible(text: str) -> str:
+    """The text with every character that hides or reorders others written as an escape such as `\\x1b` or `\\u202e`.
+
+    Newlines and tabs stay. For questions that a person has to answer.
+    """
+    return _HIDDEN.sub(_escaped, text)
+
+
+def plain(text: str) -> str:
+    """The text without escape sequences, C0 (newline and tab stay), C1 and bidirectional controls.
+
+    A carriage return becomes a line end, so that no later text can overwrite what was shown.
+    """
+    without = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _LONE.sub("\ufffd", _LOOSE.sub("", without))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code == 0x0D:
+        return "\\r"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

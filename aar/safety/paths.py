@@ -1,0 +1,260 @@
+"""Which files tools may touch, and the one opener through which they do.
+
+Every path is judged twice: as it was spelled and with its links resolved. A rule that forbids either form
+forbids the file; a boundary must hold for both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from posixpath import normpath
+from typing import BinaryIO
+
+from aar.errors import ToolError
+from aar.messages.settings import SafetyConfig
+from aar.safety.opening import PathChanged, kind_of, open_folder, open_object, read_descriptor, replace_in
+from aar.safety.patterns import PatternSet, escape, expand, matches
+
+__all__ = ["PathGuard", "PathRule", "matches", "normalise"]
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+
+# Names that later run code or widen what Aar may do. No tool changes them, present or absent.
+_PROTECTED = (
+    "**/.git",
+    "**/*.git/hooks/**",
+    "**/*.git/hooks",
+    "**/*.git/config",
+    "**/.git/config.worktree",
+    "**/.git/commondir",
+    "**/.git/modules/**",
+    "**/.git/worktrees/**",
+    "**/.aar",
+    "**/.aar/**",
+    "**/.agent/extensions/**",
+    "**/.envrc",
+    "**/.mcp.json",
+    "**/.vscode/**",
+    "**/.idea/**",
+)
+
+_LINK_SEARCH_ENTRIES = 200_000
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class PathRule:
+    """The first rule whose pattern fits decides, before `denied_paths` and `allowed_paths`."""
+
+    pattern: str
+    allow_read: bool = True
+    allow_write: bool = False
+
+
+def normalise(path: str, cwd: str) -> str:
+    """The form that patterns are matched against: absolute, with forward slashes, without `.` and `..`.
+
+    Absolute paths keep their links, network shares keep everything but the slashes, drive letters become
+    small, and anything else is resolved against `cwd` with links followed.
+    """
+    slashed = path.replace("\\", "/")
+    if slashed.startswith("//"):
+        return slashed
+    if path.startswith("/"):
+        return normpath(slashed)
+    if _DRIVE.match(path):
+        return slashed[0].lower() + normpath(slashed[1:])
+    return _real(os.path.join(cwd, path)).replace("\\", "/")
+
+
+class PathGuard:
+    """Decides on paths for one session's folder and settings, and opens what it allows.
+
+    `check` answers with a reason or `None`; everything else raises `ToolError("blocked", ...)` for a path
+    that the rules forbid. `state_dir` is where Aar keeps its own files: tools may not write there.
+    """
+
+    def __init__(
+        self,
+        cwd: str,
+        safety: SafetyConfig,
+        *,
+        path_rules: Sequence[PathRule] = (),
+        state_dir: str | None = None,
+    ) -> None:
+        if not os.path.isabs(cwd):
+            raise ValueError(f"the session's folder must be an absolute path, not {cwd!r}")
+        self.cwd = normpath(cwd)
+        self.real_cwd = _real(cwd)
+        self._rules = [(PatternSet(self._expand([rule.pattern])), rule) for rule in path_rules]
+        self._denied = PatternSet(self._expand(safety.denied_paths), fold=True)
+        self._allowed = PatternSet(self._expand(safety.allowed_paths))
+        self._protected = PatternSet([*_PROTECTED, *_state_patterns(state_dir)], fold=True)
+
+    def _expand(self, patterns: Sequence[str]) -> list[str]:
+        return [form for one in patterns for form in expand(one, self.cwd, self.real_cwd)]
+
+    # --- deciding -------------------------------------------------------------------------------
+
+    def resolve(self, path: str) -> str:
+        """The absolute path with links followed; relative paths start at the session's folder."""
+        return _real(os.path.join(self.cwd, path))
+
+    def check(self, path: str, *, write: bool) -> str | None:
+        """Why this path is forbidden, or `None`. Both its spelling and what it leads to are judged."""
+        if "\0" in path:
+            return "the path contains a NUL character"
+        return self.judge(self._literal(path), self.resolve(path), write=write)
+
+    def judge(self, literal: str, resolved: str, *, write: bool) -> str | None:
+        """As `check`, for the two absolute forms of a path."""
+        for form in dict.fromkeys((resolved, literal)):
+            reason = self._judge_form(form, write)
+            if reason is not None:
+                return reason
+        return None
+
+    def is_protected(self, path: str) -> bool:
+        """Is this a name that no tool may change?"""
+        return any(self._protected.match(form) for form in (self._literal(path), self.resolve(path)))
+
+    def _literal(self, path: str) -> str:
+        is_absolute = path.startswith(("/", "\\\\")) or _DRIVE.match(path)
+        return normalise(path if is_absolute else os.path.join(self.cwd, path), self.cwd)
+
+    def _judge_form(self, form: str, write: bool) -> str | None:
+        if write and self._protected.match(form):
+            return f"'{form}' is protected: it decides what runs later"
+        for patterns, rule in self._rules:
+            if patterns.match(form):
+                allowed = rule.allow_write if write else rule.allow_read
+                return None if allowed else f"'{form}' is denied by the path rule '{rule.pattern}'"
+        denied = self._denied.first(form)
+        if denied is not None:
+            return f"'{form}' is denied by '{denied}'"
+        if self._allowed.patterns and not self._allowed.match_or_base(form):
+            return f"'{form}' is outside the allowed paths"
+        return None
+
+    def _require(self, path: str, *, write: bool) -> None:
+        reason = self.check(path, write=write)
+        if reason is not None:
+            raise _blocked(reason)
+
+    # --- opening --------------------------------------------------------------------------------
+
+    def open_read(self, path: str) -> BinaryIO:
+        """The regular file at `path`. Raises `FileNotFoundError` for anything else, without opening it."""
+        with self._found(path) as (descriptor, resolved):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                note = "" if stat.S_ISDIR(status.st_mode) else f" ({kind_of(status.st_mode)}, not a regular file)"
+                raise FileNotFoundError(f"File not found: {resolved}{note}")
+            if status.st_nlink > 1:
+                self._require_own_links(resolved, status)
+            return os.fdopen(read_descriptor(descriptor), "rb")
+
+    @contextmanager
+    def open_folder(self, path: str) -> Iterator[int]:
+        """A descriptor for `os.scandir`. Raises `NotADirectoryError` when `path` is no folder."""
+        with self._found(path, missing=NotADirectoryError("Not a directory: ")) as (descriptor, resolved):
+            if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise NotADirectoryError(f"Not a directory: {resolved}")
+            reading = read_descriptor(descriptor, folder=True)
+        try:
+            yield reading
+        finally:
+            os.close(reading)
+
+    def replace(self, path: str, data: bytes) -> str:
+        """Write the file in one step, with missing folders made; answers with its absolute path.
+
+        The old content stays until the new is complete on disk. Mode and owner are kept; a name that is a
+        link keeps being one, and what it leads to is written.
+        """
+        self._require(path, write=True)
+        target = self.resolve(path)
+        self._require(target, write=True)
+        folder, _, name = target.rpartition("/")
+        try:
+            with open_folder(folder, create=True) as parent:
+                replace_in(parent, name, data)
+        except PathChanged as error:
+            raise _blocked(str(error)) from error
+        return target
+
+    @contextmanager
+    def _found(self, path: str, missing: OSError | None = None) -> Iterator[tuple[int, str]]:
+        self._require(path, write=False)
+        descriptor, resolved = self._descend(path, missing or FileNotFoundError("File not found: "))
+        try:
+            yield descriptor, resolved
+        finally:
+            os.close(descriptor)
+
+    def _descend(self, path: str, missing: OSError) -> tuple[int, str]:
+        for _ in range(_ATTEMPTS):
+            resolved = self.resolve(path)
+            self._require(resolved, write=False)
+            try:
+                with open_object(resolved) as descriptor:
+                    return os.dup(descriptor), resolved
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise type(missing)(f"{missing}{resolved}") from error
+            except PathChanged:
+                continue  # somebody replaced a link at this moment: look again where it leads
+        raise _blocked(f"'{path}' kept changing while it was being opened")
+
+    # --- hard links -----------------------------------------------------------------------------
+
+    def _require_own_links(self, resolved: str, status: os.stat_result) -> None:
+        """A second name of the same file may stand outside the boundary, or be one that is denied."""
+        if not self._allowed.patterns:
+            return
+        if self.count_links()[status.st_dev, status.st_ino] < status.st_nlink:
+            raise _blocked(f"'{resolved}' is a hard link to a file that has other names elsewhere")
+
+    def count_links(self) -> Counter[tuple[int, int]]:
+        """How many readable names below the session's folder each hard-linked file has, by device and inode."""
+        names: Counter[tuple[int, int]] = Counter()
+        seen = 0
+        folders = [self.real_cwd]
+        while folders and seen < _LINK_SEARCH_ENTRIES:
+            for entry in _entries(folders.pop()):
+                seen += 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    if status.st_nlink > 1 and self._judge_form(entry.path, False) is None:
+                        names[status.st_dev, status.st_ino] += 1
+        return names
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:  # unreadable or gone: its names do not count
+        return []
+
+
+def _real(path: str) -> str:
+    resolved = os.path.realpath(path)
+    return "/" + resolved.lstrip("/") if resolved.startswith("//") else resolved
+
+
+def _state_patterns(state_dir: str | None) -> list[str]:
+    folder = state_dir or os.environ.get("AAR_HOME") or os.path.join(os.path.expanduser("~"), ".aar")
+    forms = {os.path.abspath(os.path.expanduser(folder)), _real(os.path.expanduser(folder))}
+    return [pattern for form in sorted(forms) for pattern in (escape(form), escape(form).rstrip("/") + "/**")]
+
+
+def _blocked(reason: str) -> ToolError:
+    return ToolError("blocked", f"blocked by safety policy: {reason}")

@@ -1,0 +1,102 @@
+"""Which programs a simple command starts once `sudo`, `env`, `sh -c` and their like are looked through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from posixpath import basename
+
+from aar.safety.shell_syntax import SimpleCommand, parse
+
+__all__ = ["SHELLS", "programs_of"]
+
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
+
+_KEYWORDS = frozenset(["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"])
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+_MAX_DEPTH = 6
+
+# Programs that start the program named by their operands, with the options that take a value.
+_WRAPPERS: dict[str, frozenset[str]] = {
+    "sudo": frozenset(["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-U", "-R", "-D"]),
+    "doas": frozenset(["-u", "-C"]),
+    "env": frozenset(["-u", "-C"]),
+    "nice": frozenset(["-n"]),
+    "ionice": frozenset(["-c", "-n"]),
+    "timeout": frozenset(["-s", "-k", "--signal", "--kill-after"]),
+    "time": frozenset(["-f", "-o"]),
+    "exec": frozenset(["-a"]),
+    "stdbuf": frozenset(["-i", "-o", "-e"]),
+    "xargs": frozenset(["-I", "-n", "-P", "-L", "-d", "-a", "-s", "-E"]),
+    "watch": frozenset(["-n", "--interval"]),
+    "nohup": frozenset(),
+    "setsid": frozenset(),
+    "command": frozenset(),
+    "builtin": frozenset(),
+    "busybox": frozenset(),
+    "systemctl": frozenset(),
+}
+
+
+def programs_of(command: SimpleCommand) -> list[list[str]]:
+    """Program and arguments, each as a list of words, for everything this command is known to start."""
+    found = list(_started(command.words, 0))
+    if found and basename(found[-1][0]) in SHELLS:
+        for document in command.documents:
+            found += _scripted(document, 1)
+    return found
+
+
+def _started(words: list[str], depth: int) -> Iterator[list[str]]:
+    words = _without_prefix(words)
+    if not words or depth > _MAX_DEPTH:
+        return
+    program = basename(words[0])
+    yield words
+    if program in _WRAPPERS:
+        yield from _started(_operands(words[1:], _WRAPPERS[program], timed=program == "timeout"), depth + 1)
+    elif program in SHELLS:
+        yield from _scripted(_shell_script(words[1:]), depth + 1)
+    elif program == "eval":
+        yield from _scripted(" ".join(words[1:]), depth + 1)
+    elif program == "find":
+        for at, word in enumerate(words):
+            if word in ("-exec", "-execdir", "-ok", "-okdir"):
+                yield from _started(words[at + 1 :], depth + 1)
+
+
+def _without_prefix(words: list[str]) -> list[str]:
+    for at, word in enumerate(words):
+        if word not in _KEYWORDS and not _ASSIGNMENT.match(word):
+            return words[at:]
+    return []
+
+
+def _operands(words: list[str], with_value: frozenset[str], *, timed: bool) -> list[str]:
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 2 if words[at] in with_value else 1
+    at += 1 if words[at : at + 1] == ["--"] else 0
+    at += 1 if timed and at < len(words) and _DURATION.fullmatch(words[at]) else 0
+    return words[at:]
+
+
+def _shell_script(arguments: list[str]) -> str:
+    """The text after `-c`, in whatever bundle of letters it stands."""
+    for at, word in enumerate(arguments):
+        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word):
+            return next((text for text in arguments[at + 1 :] if not text.startswith("-")), "")
+    return ""
+
+
+def _scripted(text: str, depth: int) -> Iterator[list[str]]:
+    if not text or depth > _MAX_DEPTH:
+        return
+    try:
+        script = parse(text)
+    except ValueError:
+        return
+    for pipeline in script.walk():
+        for command in pipeline:
+            yield from _started(command.words, depth)
