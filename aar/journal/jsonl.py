@@ -14,7 +14,7 @@ import trio
 
 from aar.errors import SequenceConflict, SessionNotFound, StoreUnavailable
 from aar.journal.folder import Folder, read_all, unavailable, write_all
-from aar.journal.jsonl_log import JsonlLog
+from aar.journal.jsonl_log import JsonlLog, Threads
 from aar.journal.lease import Lease, take_lease
 from aar.journal.listing import SUFFIX, list_page, session_ids
 from aar.journal.reading import Parsed, parse_journal
@@ -35,7 +35,7 @@ class JsonlStore:
 
     def __init__(self, directory: str | Path) -> None:
         self._folder = Folder(Path(os.path.abspath(Path(directory).expanduser())))
-        self._limiter = trio.CapacityLimiter(_THREADS)
+        self._threads = Threads(_THREADS)
 
     @property
     def directory(self) -> Path:
@@ -108,7 +108,7 @@ class JsonlStore:
             except OSError as error:
                 raise unavailable("use", self.directory, error) from error
 
-        return await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._limiter)
+        return await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads.limiter)
 
     # --- in a worker thread ---------------------------------------------------------------------
 
@@ -133,11 +133,11 @@ class JsonlStore:
                 parsed = parse_journal(data, session_id, str(self.path_of(session_id)))
                 warnings = self._mend(file, folder, session_id, data, parsed)
                 stored = Stored(parsed.header, parsed.records, warnings)
-                return JsonlLog(self._folder, stored, os.fstat(file), lease, self._limiter)
+                return JsonlLog(self._folder, stored, os.fstat(file), lease, self._threads)
         except FileNotFoundError as error:
             if not create:
                 raise SessionNotFound(f"Session not found: {session_id}") from error
-            return JsonlLog(self._folder, Stored(Header(session_id)), None, lease, self._limiter)
+            return JsonlLog(self._folder, Stored(Header(session_id)), None, lease, self._threads)
 
     def _mend(self, file: int, folder: int, session_id: str, data: bytes, parsed: Parsed) -> Names:
         """Make the file end with a whole line. Answers with what there is to tell."""

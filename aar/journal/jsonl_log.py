@@ -13,6 +13,7 @@ from pathlib import Path
 import trio
 
 from aar.errors import CorruptJournal, SequenceConflict, SessionClosed, StoreUnavailable
+from aar.journal.batching import Batching
 from aar.journal.folder import Folder, read_all, unavailable, write_all
 from aar.journal.lease import Lease
 from aar.journal.lines import encode_record
@@ -21,9 +22,18 @@ from aar.journal.reading import parse_journal
 from aar.journal.store import Header, LogStatistics, Stored
 from aar.messages.events import Recorded
 
-__all__ = ["JsonlLog"]
+__all__ = ["JsonlLog", "Threads"]
 
+_SHORT = 64 * 1024
 _log = logging.getLogger(__name__)
+
+
+class Threads:
+    """The worker threads of a store: its own, so that its files wait for nobody else's work."""
+
+    def __init__(self, limit: int) -> None:
+        self.limiter = trio.CapacityLimiter(limit)
+        self.batching = Batching(limit)
 
 
 class _Job:
@@ -41,14 +51,19 @@ class JsonlLog:
     """
 
     def __init__(
-        self, folder: Folder, stored: Stored, file: os.stat_result | None, lease: Lease, limiter: trio.CapacityLimiter
+        self,
+        folder: Folder,
+        stored: Stored,
+        file: os.stat_result | None,
+        lease: Lease,
+        threads: Threads,
     ) -> None:
         self.stored = stored
         self._id = stored.header.session_id
         self._name = self._id + SUFFIX
         self._folder = folder
         self._lease = lease
-        self._limiter = limiter
+        self._threads = threads
         self._seq = stored.last_seq
         self._size = file.st_size if file else 0
         self._inode = file.st_ino if file else None
@@ -78,7 +93,7 @@ class JsonlLog:
             )
         encoded = [encode_record(record) for record in records]
         data = self._lines([line for _, line in encoded], header)
-        await self._in_thread(lambda: self._append(data, sync))
+        await self._in_thread(lambda: self._append(data, sync), is_short=not sync and len(data) <= _SHORT)
         self._size += len(data)
         self._seq = records[-1].seq if records else self._seq
         self._count(len(records), len(data), sync)
@@ -96,7 +111,7 @@ class JsonlLog:
 
     async def close(self) -> None:
         """Let go of the session; a write that nobody waits for any more lets go of it when it ends."""
-        await trio.to_thread.run_sync(self.close_here, abandon_on_cancel=True, limiter=self._limiter)
+        await trio.to_thread.run_sync(self.close_here, abandon_on_cancel=True, limiter=self._threads.limiter)
 
     def close_here(self) -> None:
         """The same from a worker thread."""
@@ -117,10 +132,16 @@ class JsonlLog:
         if self._working.locked():
             raise StoreUnavailable(f"Cannot write {self.path}: an earlier write has not come back. Check the disk.")
 
-    async def _in_thread(self, work: Callable[[], None]) -> None:
+    async def _in_thread(self, work: Callable[[], None], *, is_short: bool = False) -> None:
+        """Short work shares a thread with that of other sessions; a sync or a big write gets its own."""
         job = _Job()
         try:
-            await trio.to_thread.run_sync(self._run, job, work, abandon_on_cancel=True, limiter=self._limiter)
+            if is_short:
+                await self._threads.batching.run(lambda: self._run(job, work))
+            else:
+                await trio.to_thread.run_sync(
+                    self._run, job, work, abandon_on_cancel=True, limiter=self._threads.limiter
+                )
         except trio.Cancelled:
             job.abandoned = True
             self._has_rest = True

@@ -42,14 +42,16 @@ class Line:
 def encode_record(record: Recorded) -> tuple[Recorded, bytes]:
     """The record as it is kept, and its line with the newline."""
     event = record.event
-    if not math.isfinite(event.timestamp) or not math.isfinite(getattr(event, "duration_ms", 0.0)):
+    if not math.isfinite(event.timestamp) or not math.isfinite(event.__dict__.get("duration_ms", 0.0)):
         record = record._replace(event=storable(event))
     try:
         body = encode_event(record.event)
     except PydanticSerializationError:
         record = record._replace(event=storable(event))
         body = encode_event(record.event)
-    head = b'%b,"seq":%d,"turn_id":%b' % (body[:-1], record.seq, json.dumps(record.turn_id).encode())
+    turn_id = record.turn_id
+    quoted = f'"{turn_id}"' if turn_id.isalnum() and turn_id.isascii() else json.dumps(turn_id)
+    head = b'%b,"seq":%d,"turn_id":%b' % (body[:-1], record.seq, quoted.encode())
     return record, b'%b,"crc":%d}\n' % (head, crc32(head))
 
 

@@ -86,8 +86,9 @@ class MemoryStore:
         found = [
             (kept.change, listing_entry(session_id, kept.first, kept.header, kept.changed_at))
             for session_id, kept in newest
-            if kept.change < before and (cwd is None or kept.header.metadata.get("cwd") == cwd)
+            if kept.change < before
         ]
+        found = [item for item in found if cwd is None or item[1].cwd == cwd]
         page = found[:limit]
         return [entry for _, entry in page], str(page[-1][0]) if len(found) > limit and page else ""
 
