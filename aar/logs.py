@@ -108,7 +108,7 @@ def _add(root: logging.Logger, handler: logging.Handler, fmt: str) -> logging.Ha
 
 
 def _has_file(handlers: list[logging.Handler], log_file: str | os.PathLike[str]) -> bool:
-    path = str(Path(log_file).expanduser().absolute())
+    path = os.path.abspath(Path(log_file).expanduser())
     return any(isinstance(handler, _PrivateFileHandler) and handler.baseFilename == path for handler in handlers)
 
 

@@ -1,0 +1,179 @@
+"""Layers of the system prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aar.messages.settings import AgentConfig
+from aar.prompt import Layer, base_text, layers, system_prompt, tools_section
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    prompt_snippet: str = ""
+    prompt_guidelines: tuple[str, ...] = ()
+
+
+READ = Tool("read_file", "Read a file", ("Read before you edit.", "Prefer grep."))
+GREP = Tool("grep", "Search files", ("Prefer grep.",))
+SILENT = Tool("silent")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return folder_of_rules(tmp_path / "home")
+
+
+@pytest.fixture
+def cwd(tmp_path: Path) -> str:
+    folder_of_rules(tmp_path / "project" / ".agent")
+    return str(tmp_path / "project")
+
+
+def folder_of_rules(folder: Path) -> Path:
+    (folder / "rules.d").mkdir(parents=True)
+    return folder
+
+
+def config(**fields: Any) -> AgentConfig:
+    return AgentConfig.model_validate(fields)
+
+
+def prompt(home: Path, cwd: str, *, told: AgentConfig | None = None, **options: Any) -> str:
+    return system_prompt(layers(told or AgentConfig(), cwd, home, system="Linux", **options))
+
+
+@pytest.mark.covers("PRM-01", "PRM-04", "PRM-08", "PRM-09")
+def test_all_layers_stand_in_order_between_separators(home: Path, cwd: str) -> None:
+    (home / "rules.md").write_text("\n global \n")
+    (home / "rules.d" / "20-b.md").write_text("global b")
+    (home / "rules.d" / "10-a.md").write_text("global a")
+    (home / "rules.d" / "notes.txt").write_text("no layer")
+    project = Path(cwd, ".agent")
+    (project / "rules.md").write_text("project")
+    (project / "rules.d" / "b.md").write_text("project b")
+    (project / "rules.d" / "a.md").write_text("project a")
+    expected = [
+        base_text(AgentConfig(), cwd, "Linux"),
+        tools_section([READ]),
+        "global",
+        "global a",
+        "global b",
+        "project",
+        "project a",
+        "project b",
+        "from one\nfrom two",
+    ]
+    assert prompt(home, cwd, tools=[READ], additions=["from one", "", "from two"]) == "\n---\n".join(expected)
+
+
+@pytest.mark.covers("PRM-02")
+def test_the_base_tells_system_folder_and_shell() -> None:
+    assert base_text(AgentConfig(), "/work dir", "Darwin") == (
+        "You are a helpful assistant with access to tools.\n"
+        "\n"
+        "Operating system: Darwin\n"
+        "Working directory: /work dir\n"
+        "Shell: /bin/sh"
+    )
+
+
+def test_without_a_system_the_base_tells_the_one_that_runs() -> None:
+    import platform
+
+    assert f"Operating system: {platform.system()}\n" in base_text(AgentConfig(), "/x")
+
+
+@pytest.mark.covers("PRM-03")
+@pytest.mark.parametrize(("hint", "expected"), [("Alpine with apk.", "Alpine with apk."), ("", "Linux sandbox.")])
+def test_windows_with_wsl_tells_the_distribution(hint: str, expected: str) -> None:
+    told = config(safety={"sandbox": {"mode": "wsl", "wsl": {"distro": "my-distro", "system_prompt_hint": hint}}})
+    text = base_text(told, r"C:\x", "Windows")
+    assert text.startswith(
+        "You are a helpful assistant with access to tools.\n\nOperating system: Windows\nWorking directory: C:\\x\n\n"
+    )
+    assert [fact for fact in ("my-distro", expected, "POSIX sh", "Windows-style paths") if fact not in text] == []
+    assert "Shell: /bin/sh" not in text
+
+
+@pytest.mark.covers("PRM-03")
+def test_windows_without_wsl_mode_tells_how_commands_run() -> None:
+    text = base_text(AgentConfig(), r"C:\x", "Windows")
+    facts = ["WSL bash", "Windows-style paths", "inside the working directory", "Unix style"]
+    assert [fact for fact in facts if fact not in text] == []
+    assert "aar-sandbox" not in text
+
+
+@pytest.mark.covers("PRM-05")
+def test_the_tools_section_lists_snippets_and_each_guideline_once() -> None:
+    assert tools_section([READ, SILENT, GREP]) == (
+        "Available tools:\n"
+        "- read_file: Read a file\n"
+        "- grep: Search files\n"
+        "\n"
+        "Guidelines:\n"
+        "- Read before you edit.\n"
+        "- Prefer grep."
+    )
+    assert tools_section([Tool("a", "does a")]) == "Available tools:\n- a: does a"
+    assert tools_section([Tool("a", "", ("be kind",))]) == "Guidelines:\n- be kind"
+
+
+@pytest.mark.covers("PRM-06")
+def test_without_snippets_and_guidelines_there_is_no_section(home: Path, cwd: str) -> None:
+    assert tools_section([SILENT]) == ""
+    assert prompt(home, cwd, tools=[SILENT]) == base_text(AgentConfig(), cwd, "Linux")
+
+
+@pytest.mark.covers("CFG-16")
+def test_a_configured_prompt_is_used_as_it_is_and_additions_still_apply(home: Path, cwd: str) -> None:
+    (home / "rules.md").write_text("global")
+    told = config(system_prompt="  Mine.\n")
+    assert prompt(home, cwd, told=told, tools=[READ]) == "  Mine.\n"
+    assert prompt(home, cwd, told=told, tools=[READ], additions=["more"]) == "  Mine.\n\n---\nmore"
+
+
+@pytest.mark.covers("PRM-10")
+def test_the_same_inputs_give_the_same_bytes(home: Path, cwd: str) -> None:
+    (home / "rules.md").write_text("global")
+    told, additions = AgentConfig(), ["from an extension"]
+    prompts = {prompt(home, cwd, told=told, tools=[READ, GREP], additions=additions) for _ in range(10)}
+    assert len(prompts) == 1
+    assert told == AgentConfig()
+
+
+def test_missing_rule_files_are_layers_without_text(home: Path, cwd: str) -> None:
+    found = layers(AgentConfig(), cwd, home, system="Linux")
+    assert found[1:] == [
+        Layer("global", str(home / "rules.md"), None),
+        Layer("project", str(Path(cwd, ".agent", "rules.md")), None),
+    ]
+    assert found[0].source == "[built-in]"
+    assert system_prompt(found) == found[0].text
+
+
+@pytest.mark.covers("PRM-13")
+def test_the_rules_of_a_project_may_stand_in_another_folder(home: Path, cwd: str) -> None:
+    (Path(cwd, ".agent") / "rules.md").write_text("not this")
+    folder_of_rules(Path(cwd, "docs", "rules"))
+    Path(cwd, "docs", "rules", "rules.md").write_text("this")
+    text = prompt(home, cwd, told=config(project_rules_dir="docs/rules"))
+    assert text.endswith("\n---\nthis")
+    assert "not this" not in text
+
+
+def test_other_instruction_files_of_a_project_are_not_read(home: Path, cwd: str) -> None:
+    Path(cwd, "AGENTS.md").write_text("do evil")
+    assert "do evil" not in prompt(home, cwd)
+
+
+def test_a_rule_file_in_another_encoding_is_read_as_far_as_it_goes(home: Path, cwd: str) -> None:
+    (home / "rules.md").write_bytes(b"\xef\xbb\xbfcaf\xe9")
+    assert prompt(home, cwd).endswith("\n---\ncaf�")
+    (home / "rules.md").write_bytes(b" \n")
+    assert prompt(home, cwd) == base_text(AgentConfig(), cwd, "Linux")
