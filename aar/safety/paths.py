@@ -156,7 +156,7 @@ class PathGuard:
             if not stat.S_ISREG(status.st_mode):
                 note = "" if stat.S_ISDIR(status.st_mode) else f" ({kind_of(status.st_mode)}, not a regular file)"
                 raise FileNotFoundError(f"File not found: {resolved}{note}")
-            if status.st_nlink > 1:
+            if status.st_nlink > 1:  # opened through a name that is ours, shared with one that may not be
                 self._require_own_links(resolved, status)
             return os.fdopen(read_descriptor(descriptor), "rb")
 
@@ -214,11 +214,12 @@ class PathGuard:
     # --- hard links -----------------------------------------------------------------------------
 
     def _require_own_links(self, resolved: str, status: os.stat_result) -> None:
-        """A second name of the same file may stand outside the boundary, or be one that is denied."""
-        if not self._allowed.patterns:
-            return
-        if self.count_links()[status.st_dev, status.st_ino] < status.st_nlink:
+        if self._allowed.patterns and not self.accepts_links(status, self.count_links()):
             raise _blocked(f"'{resolved}' is a hard link to a file that has other names elsewhere")
+
+    def accepts_links(self, status: os.stat_result, names: Counter[tuple[int, int]]) -> bool:
+        """Are all names of this file known, by `count_links`? Another may stand outside, or be a denied one."""
+        return not self._allowed.patterns or names[status.st_dev, status.st_ino] >= status.st_nlink
 
     def count_links(self) -> Counter[tuple[int, int]]:
         """How many readable names below the session's folder each hard-linked file has, by device and inode."""

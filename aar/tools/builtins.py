@@ -1,0 +1,36 @@
+"""The tools that come with Aar, by name, each loaded when it is enabled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aar.messages.settings import ToolConfig
+    from aar.tools.registry import ToolSpec
+
+__all__ = ["builtin_tools"]
+
+_FILES = ("read_file", "write_file", "edit_file", "list_directory")
+_SEARCH = ("grep", "find_files")
+
+
+def builtin_tools(config: ToolConfig) -> list[ToolSpec]:
+    """The enabled built-in tools, in the order they are enabled. Unknown names are ignored."""
+    found = [_builtin(name, config) for name in dict.fromkeys(config.enabled_builtins)]
+    return [spec for spec in found if spec is not None]
+
+
+def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
+    if name in _FILES:
+        from aar.tools.files import FILE_TOOLS
+
+        return FILE_TOOLS[name]
+    if name in _SEARCH:
+        from aar.tools.search import SEARCH_TOOLS
+
+        return SEARCH_TOOLS[name]
+    if name == "bash":
+        from aar.tools.shell import bash_tool
+
+        return bash_tool(config)
+    return None

@@ -1,0 +1,102 @@
+"""The one walk over a session's folder: every file it yields is one that may be read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aar.errors import ToolError
+from aar.safety.paths import PathGuard
+
+__all__ = ["MAX_FILES", "FoundFile", "is_skipped_folder", "walk"]
+
+MAX_FILES = 200_000
+_MAX_DEPTH = 100
+
+_SKIPPED = frozenset({"__pycache__", "node_modules", "venv", "dist", "build"})
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """`name` is relative to the session's folder, `path` absolute and free of links, `size` in bytes."""
+
+    name: str
+    path: str
+    size: int
+
+
+def is_skipped_folder(name: str) -> bool:
+    """Hidden and generated folders are not searched."""
+    return name.startswith(".") or name in _SKIPPED or name.endswith(".egg-info")
+
+
+def walk(guard: PathGuard, wanted: Callable[[str], bool]) -> Iterator[FoundFile]:
+    """Readable regular files whose relative name is `wanted`, in no order; links to folders are not followed.
+
+    Each folder is opened from the one above it, so nothing outside is listed whatever is renamed meanwhile.
+    """
+    with guard.open_folder(".") as root:
+        yield from _Walk(guard, wanted).folder(root, "", 0)
+
+
+class _Walk:
+    def __init__(self, guard: PathGuard, wanted: Callable[[str], bool]) -> None:
+        self.guard = guard
+        self.wanted = wanted
+        self._links: Counter[tuple[int, int]] | None = None
+
+    def folder(self, descriptor: int, prefix: str, depth: int) -> Iterator[FoundFile]:
+        with os.scandir(descriptor) as entries:
+            listed = list(entries)
+        for entry in listed:
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if depth < _MAX_DEPTH and not is_skipped_folder(entry.name):
+                    yield from self._below(descriptor, entry.name, name, depth)
+            elif self.wanted(name):
+                with suppress(OSError):  # gone meanwhile
+                    found = self._judge(entry, name)
+                    if found is not None:
+                        yield found
+
+    def _below(self, parent: int, entry: str, name: str, depth: int) -> Iterator[FoundFile]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(entry, flags, dir_fd=parent)
+        except OSError:  # unreadable, gone, or a link by now
+            return
+        try:
+            yield from self.folder(descriptor, name + "/", depth + 1)
+        finally:
+            os.close(descriptor)
+
+    def _judge(self, entry: os.DirEntry[str], name: str) -> FoundFile | None:
+        if entry.is_symlink():
+            return self._behind_link(name)
+        status = entry.stat(follow_symlinks=False)
+        literal, resolved = self._join(self.guard.cwd, name), self._join(self.guard.real_cwd, name)
+        if not stat.S_ISREG(status.st_mode) or self.guard.judge(literal, resolved, write=False) is not None:
+            return None
+        if status.st_nlink > 1 and not self._links_are_ours(status):
+            return None
+        return FoundFile(name, resolved, status.st_size)
+
+    def _behind_link(self, name: str) -> FoundFile | None:
+        try:
+            with self.guard.open_read(name) as file:
+                return FoundFile(name, self.guard.resolve(name), os.fstat(file.fileno()).st_size)
+        except (OSError, ToolError):
+            return None
+
+    def _links_are_ours(self, status: os.stat_result) -> bool:
+        if self._links is None:
+            self._links = self.guard.count_links()
+        return self.guard.accepts_links(status, self._links)
+
+    @staticmethod
+    def _join(folder: str, name: str) -> str:
+        return folder.rstrip("/") + "/" + name
