@@ -112,7 +112,7 @@ def test_settings_survive_json() -> None:
 
 def test_settings_cannot_be_changed_in_place() -> None:
     with pytest.raises(ValidationError):
-        AgentConfig().max_steps = 3  # type: ignore[misc]
+        AgentConfig().max_steps = 3
 
 
 @pytest.mark.covers("CFG-09")

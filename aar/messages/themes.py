@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "Badges",
@@ -40,7 +40,19 @@ class PanelStyle(Style):
     padding: Padding = (0, 2)
 
 
-def _panel(colour: str, vertical: int) -> PanelStyle:
+_PANELS: dict[str, tuple[str, int]] = {
+    "assistant": ("green", 1),
+    "tool_call": ("yellow", 0),
+    "tool_result": ("cyan", 0),
+    "tool_error": ("red", 0),
+    "reasoning": ("dim", 0),
+    "error": ("red", 0),
+    "welcome": ("blue", 1),
+}
+
+
+def _panel(name: str) -> PanelStyle:
+    colour, vertical = _PANELS[name]
     title = colour if colour == "dim" else f"bold {colour}"
     return PanelStyle(title_style=title, border_style=colour, padding=(vertical, 2))
 
@@ -153,13 +165,13 @@ class FixedLayout(Style):
 class Theme(Style):
     name: str = Field(min_length=1)
     description: str = ""
-    assistant: PanelStyle = Field(default_factory=lambda: _panel("green", 1))
-    tool_call: PanelStyle = Field(default_factory=lambda: _panel("yellow", 0))
-    tool_result: PanelStyle = Field(default_factory=lambda: _panel("cyan", 0))
-    tool_error: PanelStyle = Field(default_factory=lambda: _panel("red", 0))
-    reasoning: PanelStyle = Field(default_factory=lambda: _panel("dim", 0))
-    error: PanelStyle = Field(default_factory=lambda: _panel("red", 0))
-    welcome: PanelStyle = Field(default_factory=lambda: _panel("blue", 1))
+    assistant: PanelStyle = Field(default_factory=lambda: _panel("assistant"))
+    tool_call: PanelStyle = Field(default_factory=lambda: _panel("tool_call"))
+    tool_result: PanelStyle = Field(default_factory=lambda: _panel("tool_result"))
+    tool_error: PanelStyle = Field(default_factory=lambda: _panel("tool_error"))
+    reasoning: PanelStyle = Field(default_factory=lambda: _panel("reasoning"))
+    error: PanelStyle = Field(default_factory=lambda: _panel("error"))
+    welcome: PanelStyle = Field(default_factory=lambda: _panel("welcome"))
     prompt_style: str = "bold blue"
     dim_text: str = "dim"
     working_style: str = "dim italic"
@@ -170,6 +182,15 @@ class Theme(Style):
     header: Header = Field(default_factory=Header)
     footer: Footer = Field(default_factory=Footer)
     fixed_layout: FixedLayout = Field(default_factory=FixedLayout)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete_the_panels(cls, values: Any) -> Any:
+        """A panel that says only one thing keeps the rest of its own default."""
+        if not isinstance(values, dict):
+            return values
+        told = {name: values[name] for name in _PANELS if isinstance(values.get(name), dict)}
+        return {**values, **{name: {**_panel(name).model_dump(), **panel} for name, panel in told.items()}}
 
 
 def theme_schema() -> dict[str, Any]:

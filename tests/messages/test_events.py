@@ -192,7 +192,7 @@ def test_fields_of_a_newer_aar_are_ignored() -> None:
 
 def test_events_cannot_be_changed_in_place() -> None:
     with pytest.raises(ValidationError):
-        UserMessage().content = "x"  # type: ignore[misc]
+        UserMessage().content = "x"
 
 
 # --- tool calls -------------------------------------------------------------------------------
