@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from aar.messages.base import Command, Message, Request, new_turn_id
 from aar.messages.content import ContentBlock
-from aar.messages.events import AgentState, Compacted, TurnEnded
+from aar.messages.events import AgentState, Compacted, Event, TurnEnded
 from aar.messages.settings import AgentConfig
 
 __all__ = [
+    "Adopt",
     "AutoApprove",
     "Cancel",
     "ClearQueue",
@@ -80,8 +81,11 @@ class Cancel(Command):
 
 
 class QueuedPrompt(Message):
+    """`is_stored`: left over from before a restart. It runs only when a client sends it again."""
+
     turn_id: str
     content: str
+    is_stored: bool = False
 
 
 class Queue(Message):
@@ -95,7 +99,7 @@ class ListQueue(Command, Request[Queue]):
 
 
 class ClearQueue(Command, Request[Queue]):
-    """Drop all waiting prompts. Answered with what was dropped; their askers get `SessionClosed`."""
+    """Drop all waiting prompts. Answered with what was dropped; their askers get a `TurnEnded` that says cancelled."""
 
     type: Literal["clear_queue"] = "clear_queue"
 
@@ -124,6 +128,13 @@ class Revoke(Command):
     entry: str
 
 
+class Adopt(Command, Request[int]):
+    """Record facts that were made elsewhere, as they are. Answered with the newest `seq`; refused during a turn."""
+
+    type: Literal["adopt"] = "adopt"
+    facts: list[SerializeAsAny[Event]]
+
+
 class Compact(Command, Request[Compacted]):
     """Let the model summarise what was said so far. Raises `ProviderError`, or `SessionError` while a turn runs."""
 
@@ -150,7 +161,18 @@ class GetStatus(Command, Request[Status]):
 
 
 SessionCommand = (
-    Prompt | Steer | FollowUp | Cancel | ListQueue | ClearQueue | Configure | AutoApprove | Revoke | Compact | GetStatus
+    Prompt
+    | Steer
+    | FollowUp
+    | Cancel
+    | ListQueue
+    | ClearQueue
+    | Configure
+    | AutoApprove
+    | Revoke
+    | Adopt
+    | Compact
+    | GetStatus
 )
 
 
@@ -176,22 +198,27 @@ class SessionListing(Message):
 
 
 class OpenSession(Command, Request[SessionInfo]):
-    """Start a new session in `cwd`, an absolute path that stays the same for its whole life."""
+    """Start a new session in `cwd`, an absolute path that stays the same for its whole life.
+
+    `facts` are events of a conversation that was led elsewhere; the session goes on from them.
+    """
 
     type: Literal["open_session"] = "open_session"
     cwd: str
     config: AgentConfig | None = None
     session_id: str | None = None
+    facts: list[SerializeAsAny[Event]] = []
 
 
 class LoadSession(Command, Request[SessionInfo]):
-    """Bring a stored session back to life. A session that is already open is simply answered.
+    """Bring a stored session back to life; `cwd` stands in where it has none. One that is open is simply answered.
 
     Raises `SessionNotFound`, `SessionInUse` (another process holds it), `CorruptJournal`.
     """
 
     type: Literal["load_session"] = "load_session"
     session_id: str
+    cwd: str = ""
     config: AgentConfig | None = None
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "TuiConfig",
     "WindowsSandbox",
     "WslSandbox",
+    "merge_patch",
 ]
 
 BUILTIN_TOOLS = (
@@ -259,16 +260,20 @@ class AgentConfig(Settings):
 
     def patched(self, patch: dict[str, Any]) -> AgentConfig:
         """These settings with a JSON merge patch (RFC 7396) over them. Raises `pydantic.ValidationError`."""
-        return AgentConfig.model_validate(_merge(self.model_dump(), patch))
+        return AgentConfig.model_validate(merge_patch(self.model_dump(), patch))
 
 
-def _merge(base: Any, patch: Any) -> Any:
+_NULL_MEANS_SOMETHING = ("context_window", "token_budget", "cost_limit", "log_file")
+
+
+def merge_patch(base: Any, patch: Any) -> Any:
+    """`base` with a JSON merge patch (RFC 7396) over it; `null` removes, save where it is a value of its own."""
     if not isinstance(patch, dict) or not isinstance(base, dict):
         return patch
     merged = dict(base)
     for key, value in patch.items():
-        if value is None and key not in ("context_window", "token_budget", "cost_limit", "log_file"):
+        if value is None and key not in _NULL_MEANS_SOMETHING:
             merged.pop(key, None)
         else:
-            merged[key] = _merge(merged.get(key), value) if isinstance(value, dict) else value
+            merged[key] = merge_patch(merged.get(key), value) if isinstance(value, dict) else value
     return merged

@@ -1,0 +1,49 @@
+"""Changing the settings of a running session: in its journal and memory, never in a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from aar.actors.workbench import Workbench
+from aar.errors import InvalidSetting
+from aar.messages.events import ConfigChanged, Event, ProviderSwitchEvent
+from aar.messages.settings import AgentConfig, merge_patch
+
+__all__ = ["apply_patch"]
+
+_SECRETS = ("api_key", "auth_header", "extra_headers")
+
+
+async def apply_patch(bench: Workbench, patch: dict[str, Any]) -> AgentConfig:
+    """Record a change of settings and answer with what is in force. Raises `InvalidSetting`; then nothing changed."""
+    if _has_secret(patch):
+        raise InvalidSetting(
+            "keys are not changed in a running session: put them into a profile of the config file or the environment"
+        )
+    before = bench.config.resolve_provider()
+    try:
+        after = bench.base.patched(merge_patch(bench.journal.session.patch, patch))
+        provider = after.resolve_provider()
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidSetting(f"{where}: {first['msg']}") from error
+    except ValueError as error:
+        raise InvalidSetting(str(error)) from error
+    facts: list[Event] = [ConfigChanged(patch=patch)]
+    if provider.label != before.label:
+        facts.append(
+            ProviderSwitchEvent(
+                from_provider=before.name, from_model=before.model, to_provider=provider.name, to_model=provider.model
+            )
+        )
+    await bench.journal.append(*facts)
+    return bench.config
+
+
+def _has_secret(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any((name in _SECRETS and bool(item)) or _has_secret(item) for name, item in value.items())
+    return False

@@ -1,0 +1,266 @@
+"""Service: the sessions of a runtime. Opens, loads, forks, lists, closes and deletes them.
+
+Each open session is held by a task of its own, which owns the session's file and starts the session's service. The
+mailbox loop only hands requests to tasks, so a large file that loads slowly keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, assert_never
+
+import trio
+
+from aar.actors.providers import Providers
+from aar.actors.session import repair, session
+from aar.actors.workbench import Workbench
+from aar.config import without_keys
+from aar.errors import AarError, InvalidMessage
+from aar.hooks import Hooks
+from aar.journal.journal import Journal, Journals
+from aar.journal.state import Session, fork
+from aar.journal.store import Store, StoredSession
+from aar.kernel import Child, Envelope, Exhausted, Mailbox, Ref, Registry, Supervisor, open_supervisor
+from aar.messages.approvals import ApprovalsCommand
+from aar.messages.base import new_session_id
+from aar.messages.events import Event, Notice, SessionEvent
+from aar.messages.session import (
+    CloseSession,
+    DeleteSession,
+    ForkSession,
+    ListSessions,
+    LoadSession,
+    OpenSession,
+    SessionInfo,
+    SessionListing,
+    SessionsCommand,
+)
+from aar.messages.settings import AgentConfig
+from aar.providers.base import Provider
+from aar.tools.registry import ToolRegistry
+
+__all__ = ["Shared", "sessions"]
+
+CLOSE_GRACE = 15.0  # seconds a session may take to close its turn before its file is let go
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the sessions of one runtime have in common. `provider` is one that the application brought itself."""
+
+    config: AgentConfig
+    store: Store
+    journals: Journals
+    registry: Registry
+    providers: Providers
+    tools: Callable[[AgentConfig], ToolRegistry]
+    approvals: Ref[ApprovalsCommand]
+    hooks: Hooks
+    threads: trio.CapacityLimiter
+    home: Path
+    provider: Provider | None = None
+
+
+def sessions(shared: Shared) -> Callable[[Mailbox[SessionsCommand]], Awaitable[None]]:
+    """The body of the service. One per runtime."""
+
+    async def body(mailbox: Mailbox[SessionsCommand]) -> None:
+        async with open_supervisor(registry=shared.registry) as supervisor, trio.open_nursery() as nursery:
+            house = _House(shared, supervisor, nursery)
+            async for envelope in mailbox:
+                nursery.start_soon(house.serve, envelope)
+
+    return body
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """How a session comes to life: what it starts from, and what is recorded first."""
+
+    session_id: str
+    create: bool
+    cwd: str
+    config: AgentConfig | None
+    action: str
+    facts: Sequence[Event] = ()
+
+
+class _House:
+    def __init__(self, shared: Shared, supervisor: Supervisor, nursery: trio.Nursery) -> None:
+        self._shared = shared
+        self._supervisor = supervisor
+        self._nursery = nursery
+        self._held: dict[str, trio.Event] = {}  # set when the session's file has been let go
+
+    async def serve(self, envelope: Envelope[SessionsCommand]) -> None:
+        try:
+            envelope.reply(await self._answer(envelope.message))
+        except AarError as error:
+            envelope.fail(error)
+        except ValueError as error:
+            failure = InvalidMessage(str(error))
+            failure.__cause__ = error
+            envelope.fail(failure)
+
+    async def _answer(self, command: SessionsCommand) -> Any:
+        match command:
+            case OpenSession():
+                return await self._open(command)
+            case LoadSession():
+                return await self._load(command)
+            case ForkSession():
+                return await self._fork(command)
+            case ListSessions(cwd=cwd, cursor=cursor, limit=limit):
+                found, following = await self._shared.store.list(cwd=cwd, limit=limit, cursor=cursor)
+                return SessionListing(sessions=[_info(entry) for entry in found], cursor=following)
+            case CloseSession(session_id=session_id):
+                return await self._close(session_id)
+            case DeleteSession(session_id=session_id):
+                await self._close(session_id)
+                return await self._shared.store.delete(session_id)
+            case _:
+                assert_never(command)
+
+    # --- coming to life ---
+
+    async def _open(self, command: OpenSession) -> SessionInfo:
+        _check_folder(command.cwd)
+        session_id = command.session_id or new_session_id()
+        action = "resumed" if command.facts else "started"
+        opening = _Opening(session_id, True, command.cwd, command.config, action, command.facts)
+        return await self._bring_up(opening)
+
+    async def _load(self, command: LoadSession) -> SessionInfo:
+        journal = self._shared.journals.find(command.session_id)
+        if journal is not None:
+            return _live_info(journal)
+        return await self._bring_up(_Opening(command.session_id, False, command.cwd, command.config, "resumed"))
+
+    async def _fork(self, command: ForkSession) -> SessionInfo:
+        journal = self._shared.journals.find(command.session_id)
+        parent = journal.session if journal else Session.of(await self._shared.store.load(command.session_id))
+        cwd = command.cwd or str(parent.metadata.get("cwd", ""))
+        _check_folder(cwd)
+        facts = fork(parent, command.at_message)
+        return await self._bring_up(_Opening(new_session_id(), True, cwd, None, "forked", facts))
+
+    async def _bring_up(self, opening: _Opening) -> SessionInfo:
+        former = self._held.get(opening.session_id)
+        if former is not None:
+            await former.wait()
+        info: SessionInfo | AarError = await self._nursery.start(self._hold, opening)
+        if isinstance(info, AarError):
+            raise info
+        return info
+
+    async def _hold(self, opening: _Opening, *, task_status: trio.TaskStatus[SessionInfo | AarError]) -> None:
+        released = trio.Event()
+        self._held[opening.session_id] = released
+        try:
+            async with self._shared.store.open(opening.session_id, create=opening.create) as log:
+                fold = Session.of(log.stored)
+                fold.metadata["cwd"] = opening.cwd or fold.metadata.get("cwd", "")
+                journal = Journal(log, fold, log.stored.records)
+                try:
+                    await self._begin(journal, opening, log.stored.warnings)
+                    task_status.started(_live_info(journal))
+                    await self._until_gone(opening.session_id)
+                finally:
+                    journal.close()
+                    self._shared.journals.remove(journal)
+        except AarError as error:
+            if not self._is_started(task_status, error):
+                logger.error("session %s: %s", opening.session_id, error)
+        finally:
+            del self._held[opening.session_id]
+            released.set()
+
+    @staticmethod
+    def _is_started(task_status: trio.TaskStatus[SessionInfo | AarError], error: AarError) -> bool:
+        """Whether the error could be handed to whoever asked; an opened session has nobody who waits for it."""
+        try:
+            task_status.started(error)
+        except RuntimeError:
+            return False
+        return True
+
+    async def _begin(self, journal: Journal, opening: _Opening, warnings: Sequence[str]) -> None:
+        shared = self._shared
+        config = opening.config or shared.config
+        cwd = str(journal.session.metadata["cwd"])
+        await repair(journal)
+        data: dict[str, Any] = {"session_id": opening.session_id, "cwd": cwd, "config": without_keys(config)}
+        facts = list(opening.facts)
+        if opening.action == "forked" and facts:
+            data["forked_from"] = facts.pop(0).data.get("forked_from", "")
+        notices = [Notice(kind="journal_recovered", text=text) for text in warnings]
+        first = SessionEvent(action=opening.action, data=data)
+        await journal.append(first, *notices, *facts, header=True)
+        shared.journals.add(journal)
+        bench = Workbench(
+            session_id=opening.session_id,
+            cwd=cwd,
+            journal=journal,
+            base=config,
+            toolbox=shared.tools(config),
+            approvals=shared.approvals,
+            hooks=shared.hooks,
+            threads=shared.threads,
+            home=shared.home,
+        )
+        body = session(bench, shared.providers, given=shared.provider)
+        self._supervisor.start(Child(_name(opening.session_id), body, exhausted=Exhausted.GIVE_UP))
+
+    async def _until_gone(self, session_id: str) -> None:
+        """The file is let go only after the session has written its last fact, also when all are told to end."""
+        try:
+            await self._supervisor.wait_gone(_name(session_id))
+        finally:
+            with trio.move_on_after(CLOSE_GRACE, shield=True):
+                await self._supervisor.wait_gone(_name(session_id))
+
+    # --- going ---
+
+    async def _close(self, session_id: str) -> None:
+        released = self._held.get(session_id)
+        if released is None:
+            return
+        await self._supervisor.stop(_name(session_id), grace=CLOSE_GRACE)
+        await released.wait()
+
+
+def _name(session_id: str) -> str:
+    return f"session:{session_id}"
+
+
+def _check_folder(cwd: str) -> None:
+    if not Path(cwd).is_absolute():
+        raise InvalidMessage(f"the working folder must be an absolute path, not {cwd!r}")
+
+
+def _live_info(journal: Journal) -> SessionInfo:
+    fold = journal.session
+    return SessionInfo(
+        session_id=fold.session_id,
+        cwd=str(fold.metadata.get("cwd", "")),
+        title=str(fold.metadata.get("title") or fold.session_id[:12]),
+        updated_at=float(fold.metadata.get("updated_at", 0.0)),
+        state=fold.state,
+        step_count=fold.step_count,
+    )
+
+
+def _info(entry: StoredSession) -> SessionInfo:
+    return SessionInfo(
+        session_id=entry.session_id,
+        cwd=entry.cwd,
+        title=entry.title,
+        updated_at=entry.updated_at,
+        state=entry.state,
+        step_count=entry.step_count,
+    )

@@ -1,0 +1,294 @@
+"""One tool call from the model's words to a result. Part of the tool executor."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from aar.actors.workbench import Progress, Workbench
+from aar.errors import ToolError
+from aar.hooks import Block
+from aar.messages.approvals import AskApproval, Decision
+from aar.messages.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    ToolCall,
+    ToolOutput,
+    ToolResult,
+    ToolStarted,
+)
+from aar.messages.tools import SideEffect, ToolOutcome
+from aar.safety.display import visible
+from aar.safety.grants import Grants, approval_key
+from aar.safety.paths import PathGuard
+from aar.safety.policy import Verdict, decide
+from aar.tools.registry import ToolContext, ToolSpec, invoke
+from aar.tools.schema import validate_arguments
+
+__all__ = ["Outbox", "Parcel", "run_call"]
+
+SHOW_EVERY = 0.03  # seconds between two pieces of live output
+TRUNCATED = "\n... (truncated)"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Parcel:
+    """An event, and whether its reader has dealt with it."""
+
+    event: Event
+    taken: trio.Event = field(default_factory=trio.Event)
+
+
+class Outbox:
+    """From the tasks of a step to the one reader of its events."""
+
+    def __init__(self, send: trio.MemorySendChannel[Parcel]) -> None:
+        self._send = send
+        self.questions = trio.Lock()  # one approval at a time, in the order of asking
+
+    async def put(self, event: Event) -> None:
+        """Hand over one event. When this returns, a fact is on record."""
+        parcel = Parcel(event)
+        await self._send.send(parcel)
+        await parcel.taken.wait()
+
+
+async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolResult:
+    """The result of one call; every failure but a cancel is a result, too."""
+    try:
+        outcome = await _admit_and_run(bench, call, outbox, progress)
+    except ToolError as refusal:
+        outcome = ToolOutcome(str(refusal), is_error=True)
+    outcome = await _after(bench, call, outcome)
+    return ToolResult(
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        output=_truncated(outcome.output, bench.config.tools.max_output_chars),
+        is_error=outcome.is_error,
+        duration_ms=outcome.duration_ms,
+    )
+
+
+async def _admit_and_run(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolOutcome:
+    spec = bench.toolbox.get(call.tool_name)
+    if spec is None:
+        raise ToolError("unknown_tool", f"unknown tool '{call.tool_name}'")
+    if spec.handler is None:
+        raise ToolError("no_handler", f"tool '{call.tool_name}' has no handler")
+    _check_arguments(spec, call)
+    call = await _before(bench, spec, call)
+    await _admit(bench, spec, call, outbox)
+    effects = [str(effect) for effect in spec.side_effects]
+    await outbox.put(ToolStarted(tool_call_id=call.tool_call_id, side_effects=effects))
+    return await _run(bench, spec, call, outbox, progress)
+
+
+def _check_arguments(spec: ToolSpec, call: ToolCall) -> None:
+    if set(call.arguments) == {"raw"} and "raw" not in spec.input_schema.get("properties", {}):
+        problem: str | None = "the arguments are not a JSON object; send them again, complete and valid"
+    else:
+        problem = validate_arguments(spec.input_schema, call.arguments)
+    if problem is not None:
+        raise ToolError("invalid_arguments", f"invalid arguments for '{call.tool_name}': {problem}")
+
+
+# --- hooks ------------------------------------------------------------------------------------
+
+
+async def _before(bench: Workbench, spec: ToolSpec, call: ToolCall) -> ToolCall:
+    for hook in bench.hooks.before_tool_call:
+        try:
+            with trio.fail_after(bench.hooks.time_limit):
+                changed = await hook(call)
+        except Exception as error:  # a guard that fails blocks: not knowing is not a yes
+            logger.warning("a before_tool_call hook failed: %r", error, exc_info=error)
+            raise ToolError("blocked", f"a check before this call failed ({type(error).__name__})") from error
+        if isinstance(changed, Block):
+            raise ToolError("blocked", changed.reason)
+        if changed is not None:
+            call = changed
+            _check_arguments(spec, call)
+    return call
+
+
+async def _after(bench: Workbench, call: ToolCall, outcome: ToolOutcome) -> ToolOutcome:
+    for hook in bench.hooks.after_tool_call:
+        try:
+            with trio.fail_after(bench.hooks.time_limit):
+                outcome = await hook(call, outcome) or outcome
+        except Exception as error:  # skipped: the call itself is done
+            logger.warning("an after_tool_call hook failed: %r", error, exc_info=error)
+    return outcome
+
+
+# --- may it run? ------------------------------------------------------------------------------
+
+
+async def _admit(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox) -> None:
+    """Return when the call may run; raise `ToolError` (blocked, denied) when it may not."""
+    verdict = _verdict(bench, spec, call)
+    if verdict.action == "deny":
+        logger.info("policy denies %s: %s", spec.name, verdict.reason)
+        raise ToolError("blocked", f"blocked by safety policy: {verdict.reason}" if verdict.reason else _BLOCKED)
+    if verdict.action == "allow" or _standing(bench, spec, call) == "allow":
+        return
+    async with outbox.questions:
+        answer = _standing(bench, spec, call)  # an earlier question of this step may have settled it
+        if answer is None:
+            answer = "allow" if await _ask(bench, spec, call, verdict, outbox) else "deny"
+    if answer == "deny":
+        raise ToolError("denied", "tool call denied by user")
+
+
+_BLOCKED = "blocked by safety policy"
+
+
+def _verdict(bench: Workbench, spec: ToolSpec, call: ToolCall) -> Verdict:
+    enforces = bench.sandbox.enforces_paths if SideEffect.EXECUTE in spec.side_effects else False
+    return decide(spec, call.arguments, bench.config.safety, bench.cwd, sandbox_enforces=enforces)
+
+
+def _standing(bench: Workbench, spec: ToolSpec, call: ToolCall) -> str | None:
+    standing = bench.journal.session.standing
+    if not (standing.allowed or standing.denied or standing.entries):
+        return None
+    grants = Grants(frozenset(standing.allowed), frozenset(standing.denied), tuple(standing.entries))
+    key = approval_key(spec, call.arguments, bench.config.safety, bench.cwd)
+    return grants.verdict(spec.name, key, call.arguments)
+
+
+async def _ask(bench: Workbench, spec: ToolSpec, call: ToolCall, verdict: Verdict, outbox: Outbox) -> bool:
+    """Ask, announce, wait: in this order, so that no decision can come before the question is there."""
+    question = AskApproval(
+        session_id=bench.session_id,
+        tool_call_id=call.tool_call_id,
+        tool_name=spec.name,
+        arguments=call.arguments,
+        reason=verdict.reason,
+        timeout=bench.config.safety.acp_approval_timeout,
+    )
+    async with bench.approvals.asking(question) as answer:
+        await outbox.put(
+            ApprovalRequested(
+                tool_call_id=call.tool_call_id,
+                tool_name=spec.name,
+                arguments=call.arguments,
+                reason=visible(verdict.reason),
+            )
+        )
+        decision = await answer()
+    await outbox.put(_resolved(bench, spec, call, decision))
+    if decision.by == "nobody":
+        raise ToolError("denied", "this call needs an approval and nobody is there to give it")
+    if decision.by == "timeout":
+        raise ToolError("denied", "this call needs an approval and nobody gave it in time")
+    return decision.allowed
+
+
+def _resolved(bench: Workbench, spec: ToolSpec, call: ToolCall, decision: Decision) -> ApprovalResolved:
+    return ApprovalResolved(
+        tool_call_id=call.tool_call_id,
+        tool_name=spec.name,
+        decision="allow" if decision.allowed else "deny",
+        scope="session" if decision.is_standing else "once",
+        by=decision.by,
+        key=approval_key(spec, call.arguments, bench.config.safety, bench.cwd),
+    )
+
+
+# --- run --------------------------------------------------------------------------------------
+
+
+async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolOutcome:
+    limit = bench.config.tools.command_timeout
+    started = trio.current_time()
+    output, is_error = "", False
+    async with trio.open_nursery() as nursery:
+        live = _LiveOutput(call.tool_call_id, outbox, progress, nursery, bench.config.tools.max_output_chars)
+        with trio.move_on_after(limit or float("inf")) as scope:
+            try:
+                context = _tool_context(bench, call, live)
+                output = str(await invoke(spec, call.arguments, context, limiter=bench.threads))
+            except ToolError as refusal:
+                output, is_error = str(refusal), True
+            except Exception as error:  # a wall: a tool's failure is something to tell the model
+                logger.debug("%s raised", spec.name, exc_info=error)
+                output, is_error = f"Error [exception]: {type(error).__name__}: {error}", True
+        nursery.cancel_scope.cancel()
+    if scope.cancelled_caught:
+        said = progress.said.get(call.tool_call_id, "")
+        output = f"Error [timeout]: tool '{spec.name}' timed out after {limit}s" + (f"\n{said}" if said else "")
+        is_error = True
+    return ToolOutcome(output, is_error=is_error, duration_ms=(trio.current_time() - started) * 1000)
+
+
+def _tool_context(bench: Workbench, call: ToolCall, live: _LiveOutput) -> ToolContext:
+    config = bench.config
+
+    async def run_command(command: str, timeout: float) -> Any:
+        return await bench.sandbox.execute(
+            command,
+            timeout=timeout,
+            cwd=bench.cwd,
+            report=live.report,
+            output_limit=config.tools.max_output_chars,
+        )
+
+    return ToolContext(
+        cwd=bench.cwd,
+        session_id=bench.session_id,
+        tool_call_id=call.tool_call_id,
+        report=live.report,
+        run_command=run_command,
+        paths=PathGuard(bench.cwd, config.safety),
+        config=config.tools,
+    )
+
+
+class _LiveOutput:
+    """What a running tool says, on its way to the readers. Bounded: the result holds what matters."""
+
+    def __init__(self, call_id: str, outbox: Outbox, progress: Progress, nursery: trio.Nursery, limit: int) -> None:
+        self._call_id = call_id
+        self._outbox = outbox
+        self._progress = progress
+        self._nursery = nursery
+        self._left = limit
+        self._waiting: list[str] = []
+        self._is_showing = False
+
+    def report(self, text: str) -> None:
+        """From the tool's task or from its worker thread; never waits for a reader."""
+        if trio.lowlevel.in_trio_task():
+            self._take(text)
+        else:
+            trio.from_thread.run_sync(self._take, text)
+
+    def _take(self, text: str) -> None:
+        text = text[: self._left]
+        if not text:
+            return
+        self._left -= len(text)
+        said = self._progress.said
+        said[self._call_id] = said.get(self._call_id, "") + text
+        self._waiting.append(text)
+        if not self._is_showing:
+            self._is_showing = True
+            self._nursery.start_soon(self._show)
+
+    async def _show(self) -> None:
+        while self._waiting:
+            text, self._waiting = "".join(self._waiting), []
+            await self._outbox.put(ToolOutput(tool_call_id=self._call_id, text=text))
+            await trio.sleep(SHOW_EVERY)
+        self._is_showing = False
+
+
+def _truncated(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + TRUNCATED

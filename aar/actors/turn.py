@@ -1,0 +1,287 @@
+"""A turn: from one prompt until the agent stops. Straight-line code, from here to the bottom of the file.
+
+Context, model, tools, and again. Whatever happens is a fact in the journal; the way the turn ended is the answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import trio
+
+from aar.actors.guardrails import STUCK, Guardrails
+from aar.actors.provider_call import RetryPolicy, provider_call
+from aar.actors.tool_executor import tool_executor
+from aar.actors.workbench import Progress, Workbench, guarded
+from aar.errors import ContentRefused, ProviderError
+from aar.journal.context import trim
+from aar.messages.base import new_call_id
+from aar.messages.events import (
+    AssistantMessage,
+    ErrorEvent,
+    Event,
+    Notice,
+    ProviderMeta,
+    StepRestarted,
+    StopReason,
+    StreamChunk,
+    ToolCall,
+    ToolOutput,
+    ToolStarted,
+    TurnStop,
+    UserMessage,
+)
+from aar.messages.provider import ProviderRequest, ProviderResponse, Usage
+from aar.messages.settings import AgentConfig
+from aar.messages.tools import SideEffect
+from aar.providers.base import Provider, explain
+from aar.usage import budget_error, cost
+
+__all__ = ["CANCELLED", "Controls", "run_turn"]
+
+CANCELLED = "Agent cancelled"
+_HARMLESS = {SideEffect.NONE, SideEffect.READ}
+_REFUSALS = ("refusal", "content_filter", "refused", "safety")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Controls:
+    """What reaches a running turn from outside. `stopping` is the soft cancel: finish the step, then stop."""
+
+    stopping: trio.Event = field(default_factory=trio.Event)
+    steering: deque[UserMessage] = field(default_factory=deque)
+    follow_ups: deque[UserMessage] = field(default_factory=deque)
+
+
+@dataclass(frozen=True)
+class _Ending:
+    stop: TurnStop
+    error: ErrorEvent | None = None
+
+    @classmethod
+    def failed(cls, stop: TurnStop, message: str, *, recoverable: bool = False) -> _Ending:
+        return cls(stop, ErrorEvent(message=message, recoverable=recoverable))
+
+
+async def run_turn(bench: Workbench, provider: Provider, controls: Controls, progress: Progress) -> TurnStop:
+    """Run steps until the turn is over, and say how. Everything but `turn_ended` is on record then."""
+    guard = Guardrails.for_turn(bench.journal.session.metadata)
+    steps = 0
+    while True:
+        config = bench.config
+        if controls.stopping.is_set():
+            ending: _Ending | None = _Ending.failed("cancelled", CANCELLED)
+        elif steps >= config.max_steps:
+            ending = _Ending.failed("max_steps", f"Reached max steps ({config.max_steps})")
+        else:
+            steps += 1
+            ending = await _step(bench, provider, controls, progress, guard)
+        if ending is not None:
+            if ending.error is not None:
+                await bench.journal.append(ending.error)
+            return ending.stop
+
+
+async def _step(
+    bench: Workbench, provider: Provider, controls: Controls, progress: Progress, guard: Guardrails
+) -> _Ending | None:
+    """One model call and the tool calls it leads to. `None`: the turn goes on."""
+    await _say(bench, controls.steering)
+    progress.restart()
+    started = trio.current_time()
+    try:
+        response = await _ask_model(bench, provider, controls, progress)
+    except ProviderError as error:
+        return await _gave_up(bench, error, controls, progress)
+    milliseconds = (trio.current_time() - started) * 1000
+    ending = await _record_answer(bench, provider, response, guard, milliseconds)
+    progress.restart()
+    if ending is not None:
+        return ending
+    if response.tool_calls:
+        await _run_tools(bench, progress)
+        return None
+    return await _stop_or_go_on(bench, response, controls, guard)
+
+
+# --- the model --------------------------------------------------------------------------------
+
+
+async def _ask_model(bench: Workbench, provider: Provider, controls: Controls, progress: Progress) -> ProviderResponse:
+    config = bench.config
+    request = await _request(bench, config)
+    policy = RetryPolicy(config.max_retries, controls.stopping)
+    response: ProviderResponse | None = None
+    async with provider_call(provider, request, policy, streaming=config.streaming) as items:
+        async for item in items:
+            match item:
+                case StreamChunk():
+                    progress.text += item.text
+                    progress.is_streaming = not item.finished
+                    bench.journal.hint(item)
+                    await bench.journal.room()
+                case StepRestarted():
+                    progress.restart()
+                    bench.journal.hint(item)
+                case Notice():
+                    await bench.journal.append(item)
+                case ProviderResponse():
+                    response = item
+    assert response is not None  # the worker raises when it has none
+    for hook in bench.hooks.after_provider_call:
+        await guarded(bench, "after_provider_call", hook(response))
+    return response
+
+
+async def _request(bench: Workbench, config: AgentConfig) -> ProviderRequest:
+    session = bench.journal.session
+    history, dropped = trim(session.transcript, config.effective_context_window, config.context_strategy)
+    if dropped > session.metadata.get("trimmed", 0):
+        session.metadata["trimmed"] = dropped
+        text = f"The conversation is longer than the context window: the oldest {dropped} messages are not sent."
+        await bench.journal.append(Notice(kind="trimmed", text=text, data={"dropped": dropped}))
+    request = ProviderRequest(
+        messages=history,
+        system=await bench.system_prompt(),
+        tools=bench.toolbox.schemas() or None,
+        session_id=bench.session_id,
+    )
+    for hook in bench.hooks.before_provider_call:
+        request = await guarded(bench, "before_provider_call", hook(request)) or request
+    return request
+
+
+async def _gave_up(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending:
+    if progress.text:
+        partial = AssistantMessage(content=progress.text, stop_reason=StopReason.ERROR, data={"partial": True})
+        await bench.journal.append(partial)
+        progress.restart()
+    if controls.stopping.is_set():
+        return _Ending.failed("cancelled", CANCELLED)
+    data = {"kind": type(error).__name__, "detail": str(error), "provider": error.provider, "status": error.status}
+    event = ErrorEvent(message=explain(error), recoverable=error.retryable, data=data)
+    return _Ending("refused" if isinstance(error, ContentRefused) else "error", event)
+
+
+# --- what it said -----------------------------------------------------------------------------
+
+
+async def _record_answer(
+    bench: Workbench, provider: Provider, response: ProviderResponse, guard: Guardrails, milliseconds: float
+) -> _Ending | None:
+    config, session = bench.config, bench.journal.session
+    meta = _meta(bench, provider, response, milliseconds)
+    tokens = session.total_tokens + meta.usage.get("input_tokens", 0) + meta.usage.get("output_tokens", 0)
+    dollars = session.total_cost + meta.data["cost"]
+    facts: list[Event] = [meta, *response.reasoning]
+    over = budget_error(tokens, dollars, config)
+    if over is not None:
+        await bench.journal.append(*facts)
+        return _Ending.failed("budget_exceeded", over)
+    warning = guard.budget_warning(tokens, dollars, config)
+    if warning is not None:
+        logger.warning("session %s is near its budget", bench.session_id)
+        facts.append(warning)
+    calls = _named(bench, response.tool_calls)
+    if calls and guard.is_stuck(calls, config):
+        logger.warning("session %s repeats the same tool calls", bench.session_id)
+        if response.content:
+            facts.append(AssistantMessage(content=response.content, stop_reason=StopReason.ERROR))
+        await bench.journal.append(*facts)
+        return _Ending.failed("error", STUCK)
+    stop = StopReason.TOOL_USE if calls else _parsed(response.stop_reason)
+    await bench.journal.append(*facts, *calls, AssistantMessage(content=response.content, stop_reason=stop))
+    logger.info(
+        "step=%d provider_ms=%.0f tool_calls=%d",
+        session.step_count,
+        milliseconds,
+        len(calls),
+        extra={"session_id": session.session_id, "trace_id": session.trace_id},
+    )
+    return None
+
+
+def _meta(bench: Workbench, provider: Provider, response: ProviderResponse, milliseconds: float) -> ProviderMeta:
+    meta = response.meta or ProviderMeta(provider=provider.name, model=provider.config.model)
+    usage = Usage.of(meta.usage)
+    price = cost(usage, meta.model or provider.config.model, bench.prices) if meta.usage else 0.0
+    return meta.model_copy(update={"duration_ms": milliseconds, "data": {**meta.data, "cost": price}})
+
+
+def _named(bench: Workbench, calls: Iterable[ToolCall]) -> list[ToolCall]:
+    """The calls with ids that are unique in the session (models repeat them) and the effects of their tools."""
+    known = bench.journal.session.transcript.known_call_ids
+    taken: set[str] = set()
+    named: list[ToolCall] = []
+    for call in calls:
+        changes: dict[str, object] = {}
+        if call.tool_call_id in known or call.tool_call_id in taken:
+            changes["tool_call_id"] = new_call_id()
+        spec = bench.toolbox.get(call.tool_name)
+        if spec is not None:
+            changes["data"] = {**call.data, "side_effects": [str(effect) for effect in spec.side_effects]}
+        named.append(call.model_copy(update=changes))
+        taken.add(named[-1].tool_call_id)
+    return named
+
+
+def _parsed(stop_reason: str) -> StopReason:
+    if stop_reason in _REFUSALS:
+        return StopReason.ERROR
+    try:
+        return StopReason(stop_reason)
+    except ValueError:
+        return StopReason.END_TURN
+
+
+async def _stop_or_go_on(
+    bench: Workbench, response: ProviderResponse, controls: Controls, guard: Guardrails
+) -> _Ending | None:
+    stop = _parsed(response.stop_reason)
+    if stop is StopReason.ERROR:
+        refused = response.stop_reason in _REFUSALS
+        text = "The provider refused to answer this." if refused else "The provider stopped its answer with an error."
+        return _Ending.failed("refused" if refused else "error", text)
+    if stop is StopReason.MAX_TOKENS:
+        again = guard.recover(bench.config)
+        if again is not None:
+            await bench.journal.append(again)
+            return None
+    if controls.steering:
+        return None
+    if controls.follow_ups:
+        await _say(bench, controls.follow_ups, at_most=1)
+        return None
+    return _Ending("max_tokens" if stop is StopReason.MAX_TOKENS else "end_turn")
+
+
+# --- tools ------------------------------------------------------------------------------------
+
+
+async def _run_tools(bench: Workbench, progress: Progress) -> None:
+    calls = list(bench.journal.session.open_calls.values())
+    async with tool_executor(bench, calls, progress) as happenings:
+        async for event in happenings:
+            if isinstance(event, ToolOutput):
+                bench.journal.hint(event)
+            else:
+                await bench.journal.append(event, sync=_has_effect(event))
+            await bench.journal.room()
+
+
+def _has_effect(event: Event) -> bool:
+    return isinstance(event, ToolStarted) and not set(event.side_effects) <= _HARMLESS
+
+
+# --- what people say meanwhile ----------------------------------------------------------------
+
+
+async def _say(bench: Workbench, queue: deque[UserMessage], *, at_most: int | None = None) -> None:
+    count = len(queue) if at_most is None else min(at_most, len(queue))
+    if count:
+        await bench.journal.append(*(queue.popleft() for _ in range(count)))

@@ -1,0 +1,120 @@
+"""What one session works with: handed to its actor once, and by it to the turn and the workers of the turn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import trio
+
+from aar.hooks import Hooks
+from aar.journal.journal import Journal
+from aar.kernel import Ref
+from aar.messages.approvals import ApprovalsCommand
+from aar.messages.events import Notice, ToolResult
+from aar.messages.settings import AgentConfig
+from aar.prompt import layers, system_prompt
+from aar.safety.sandbox import Sandbox, sandbox_for
+from aar.tools.registry import ToolRegistry
+from aar.usage import Price, price_table
+
+__all__ = ["Progress", "Workbench", "guarded"]
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """How far a step has come beyond what is recorded: what a cancel or an error would otherwise lose."""
+
+    text: str = ""
+    is_streaming: bool = False
+    said: dict[str, str] = field(default_factory=dict)  # live output of running tools, by call id
+    done: dict[str, ToolResult] = field(default_factory=dict)  # results that wait for those of earlier calls
+
+    def restart(self) -> None:
+        self.text = ""
+        self.is_streaming = False
+        self.said = {}
+        self.done = {}
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """`base` are the settings the session was opened with; `config` is what is in force at this moment.
+
+    `threads` limits the worker threads of synchronous tools over the whole runtime.
+    """
+
+    session_id: str
+    cwd: str
+    journal: Journal
+    base: AgentConfig
+    toolbox: ToolRegistry
+    approvals: Ref[ApprovalsCommand]
+    hooks: Hooks
+    threads: trio.CapacityLimiter
+    home: Path
+    _kept: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def config(self) -> AgentConfig:
+        """Base settings and everything that was changed since: asked for at each step and each tool call."""
+        patch = self.journal.session.patch
+        if not patch:
+            return self.base
+        if self._kept.get("patch") is not patch:
+            self._kept["config"] = self.base.patched(patch)
+            self._kept["patch"] = patch
+        config: AgentConfig = self._kept["config"]
+        return config
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where this session's shell commands run. Raises `ConfigError` for one that cannot be had."""
+        config = self.config
+        if self._kept.get("sandbox_of") is not config:
+            self._kept["sandbox"] = sandbox_for(config, self.cwd)
+            self._kept["sandbox_of"] = config
+        sandbox: Sandbox = self._kept["sandbox"]
+        return sandbox
+
+    @property
+    def prices(self) -> Mapping[str, Price]:
+        return price_table(self.home)
+
+    async def system_prompt(self) -> str:
+        """The same text for the whole session, unless tools or the settings it is made of change."""
+        config = self.config
+        key = (
+            config.system_prompt,
+            config.project_rules_dir,
+            config.safety.sandbox.mode,
+            tuple(
+                (tool.name, tool.prompt_snippet, tuple(tool.prompt_guidelines)) for tool in self.toolbox.list_tools()
+            ),
+        )
+        if self._kept.get("prompt_of") != key:
+            text = await trio.to_thread.run_sync(self._read_prompt, config, abandon_on_cancel=True)
+            self._kept["prompt"], self._kept["prompt_of"] = text, key
+        prompt: str = self._kept["prompt"]
+        return prompt
+
+    def _read_prompt(self, config: AgentConfig) -> str:
+        return system_prompt(layers(config, self.cwd, self.home, self.toolbox.list_tools()))
+
+
+async def guarded(bench: Workbench, point: str, hook: Awaitable[T | None]) -> T | None:
+    """Run a hook that must not harm the turn: one that fails or takes too long becomes a notice."""
+    try:
+        with trio.fail_after(bench.hooks.time_limit):
+            return await hook
+    except Exception as error:  # hooks are other people's code; they are skipped, not obeyed to the end
+        logger.warning("a %s hook failed: %r", point, error, exc_info=error)
+        await bench.journal.append(Notice(kind="hook_failed", text=f"A {point} hook failed: {error!r}"))
+        return None

@@ -1,0 +1,272 @@
+"""Using sessions: typed calls over mailboxes and journals. Transports know nothing below this.
+
+Commands go to a session's mailbox; what happens is read from its journal, by any number of readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from aar.errors import ActorCrashed, SessionClosed
+from aar.journal.journal import Follower, Journal, Journals
+from aar.journal.state import Session
+from aar.kernel import Ref, Registry
+from aar.messages.approvals import ApprovalsCommand, Attend, Decide, DecisionName
+from aar.messages.content import ContentBlock
+from aar.messages.events import Compacted, Event, Recorded, TurnEnded
+from aar.messages.session import (
+    Adopt,
+    AutoApprove,
+    Cancel,
+    ClearQueue,
+    CloseSession,
+    Compact,
+    Configure,
+    DeleteSession,
+    FollowUp,
+    ForkSession,
+    GetStatus,
+    ListQueue,
+    ListSessions,
+    LoadSession,
+    OpenSession,
+    Prompt,
+    Queue,
+    Revoke,
+    SessionCommand,
+    SessionInfo,
+    SessionListing,
+    SessionsCommand,
+    Status,
+    Steer,
+)
+from aar.messages.settings import AgentConfig
+
+__all__ = ["SessionHandle", "Sessions"]
+
+OWNER_GRACE = 15.0  # seconds the owner of a turn waits for its end after cancelling it
+
+PromptContent = str | list[ContentBlock]
+
+
+def _prompt(content: PromptContent) -> Prompt:
+    return Prompt(content=content) if isinstance(content, str) else Prompt(parts=content)
+
+
+class Sessions:
+    """The sessions of a runtime."""
+
+    def __init__(
+        self,
+        sessions: Ref[SessionsCommand],
+        approvals: Ref[ApprovalsCommand],
+        registry: Registry,
+        journals: Journals,
+    ) -> None:
+        self._sessions = sessions
+        self._approvals = approvals
+        self._registry = registry
+        self._journals = journals
+
+    async def open(
+        self,
+        cwd: str,
+        *,
+        config: AgentConfig | None = None,
+        session_id: str | None = None,
+        facts: list[Event] | None = None,
+    ) -> SessionHandle:
+        """A new session that works in `cwd` (an absolute path) for its whole life."""
+        command = OpenSession(cwd=cwd, config=config, session_id=session_id, facts=facts or [])
+        return self._handle(await self._sessions.ask(command))
+
+    async def load(self, session_id: str, *, cwd: str = "", config: AgentConfig | None = None) -> SessionHandle:
+        """A stored session, alive again; an open one as it is.
+
+        Raises `SessionNotFound`, `SessionInUse` when another process holds it, `CorruptJournal`.
+        """
+        return self._handle(await self._sessions.ask(LoadSession(session_id=session_id, cwd=cwd, config=config)))
+
+    async def fork(self, session_id: str, *, at_message: int | None = None, cwd: str | None = None) -> SessionHandle:
+        """A new session with the conversation of another, or with its first `at_message` messages."""
+        command = ForkSession(session_id=session_id, at_message=at_message, cwd=cwd)
+        return self._handle(await self._sessions.ask(command))
+
+    async def list(self, *, cwd: str | None = None, cursor: str = "", limit: int = 100) -> SessionListing:
+        """Stored sessions, newest first."""
+        return await self._sessions.ask(ListSessions(cwd=cwd, cursor=cursor, limit=limit))
+
+    async def close(self, session_id: str) -> None:
+        """Cancel what runs and let the session go. What it wrote stays; an unknown id is fine."""
+        await self._sessions.ask(CloseSession(session_id=session_id))
+
+    async def delete(self, session_id: str) -> bool:
+        """Close and remove. Answers whether there was such a session."""
+        return await self._sessions.ask(DeleteSession(session_id=session_id))
+
+    def _handle(self, info: SessionInfo) -> SessionHandle:
+        ref: Ref[SessionCommand] | None = self._registry.find(f"session:{info.session_id}")
+        journal = self._journals.find(info.session_id)
+        if ref is None or journal is None:
+            raise SessionClosed(f"session {info.session_id} was closed as soon as it was opened")
+        return SessionHandle(info, ref, self._approvals, journal)
+
+
+class SessionHandle:
+    """One live session. Cheap; any number of handles may be held on the same one."""
+
+    def __init__(
+        self,
+        info: SessionInfo,
+        ref: Ref[SessionCommand],
+        approvals: Ref[ApprovalsCommand],
+        journal: Journal,
+    ) -> None:
+        self.info = info
+        self._ref = ref
+        self._approvals = approvals
+        self._journal = journal
+
+    @property
+    def session_id(self) -> str:
+        return self.info.session_id
+
+    @property
+    def cwd(self) -> str:
+        return self.info.cwd
+
+    @property
+    def seq(self) -> int:
+        """The newest fact."""
+        return self._journal.seq
+
+    # --- saying things ---
+
+    async def prompt(self, content: PromptContent) -> TurnEnded:
+        """Run a turn and wait for its end. Leaving early leaves the turn running: others may be watching.
+
+        Raises `QueueFull`, `SessionClosed`, `ActorCrashed`, `StoreUnavailable`.
+        """
+        return await self._ref.ask(_prompt(content))
+
+    async def run(self, content: PromptContent) -> TurnEnded:
+        """Run a turn that belongs to the caller: if the caller is cancelled, so is the turn, before this returns."""
+        async with self.running(content) as (_, ended):
+            return await ended()
+
+    @asynccontextmanager
+    async def running(self, content: PromptContent) -> AsyncIterator[tuple[str, Callable[[], Awaitable[TurnEnded]]]]:
+        """A turn of the caller's own for as long as the block lasts.
+
+        Yields its turn id and a function that waits for its end. A turn that has not ended when the block is left is
+        cancelled and waited for, at most 15 seconds.
+        """
+        command = _prompt(content)
+        async with self._ref.asking(command) as answer:
+            try:
+                yield command.turn_id, answer
+            finally:
+                with trio.move_on_after(OWNER_GRACE, shield=True):
+                    await self._end(command.turn_id, answer)
+
+    async def _end(self, turn_id: str, answer: Callable[[], Awaitable[TurnEnded]]) -> None:
+        with trio.move_on_after(0) as look:
+            await answer()
+        if look.cancelled_caught:
+            await self._ref.tell(Cancel(turn_id=turn_id))
+            await answer()
+
+    async def steer(self, content: str) -> None:
+        """Say something to the running turn: the model sees it at its next step."""
+        await self._ref.tell(Steer(content=content))
+
+    async def follow_up(self, content: str) -> None:
+        """Say something when the turn would stop: it goes on with it."""
+        await self._ref.tell(FollowUp(content=content))
+
+    async def cancel(self, turn_id: str | None = None, *, after_step: bool = False) -> None:
+        """End the running turn, or one that waits. `after_step` lets the step that runs finish first."""
+        await self._ref.tell(Cancel(turn_id=turn_id, after_step=after_step))
+
+    async def compact(self, instructions: str = "") -> Compacted:
+        """Replace what was said so far by a summary that the model writes."""
+        return await self._ref.ask(Compact(instructions=instructions))
+
+    # --- the queue and the settings ---
+
+    async def queue(self) -> Queue:
+        return await self._ref.ask(ListQueue())
+
+    async def clear_queue(self) -> Queue:
+        """Drop the waiting prompts; answers what was dropped."""
+        return await self._ref.ask(ClearQueue())
+
+    async def status(self) -> Status:
+        return await self._ref.ask(GetStatus())
+
+    async def configure(self, patch: dict[str, Any]) -> AgentConfig:
+        """Change settings of this session from its next step or tool call on. Raises `InvalidSetting`."""
+        return await self._ref.ask(Configure(patch=patch))
+
+    async def adopt(self, facts: list[Event]) -> int:
+        """Record facts that were made elsewhere."""
+        return await self._ref.ask(Adopt(facts=facts))
+
+    # --- approvals ---
+
+    @asynccontextmanager
+    async def attend(self) -> AsyncIterator[None]:
+        """Inside this block somebody is there to answer the session's questions. Without it the answer is no."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._attend)
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def _attend(self, *, task_status: trio.TaskStatus[None]) -> None:
+        is_first = True
+        while True:
+            try:
+                async with self._approvals.asking(Attend(session_id=self.session_id)) as answer:
+                    if is_first:
+                        task_status.started()
+                        is_first = False
+                    await answer()
+            except ActorCrashed:
+                continue  # it is running again by now; attend it anew
+
+    async def decide(self, tool_call_id: str, decision: DecisionName) -> bool:
+        """Answer a question; the first answer counts. Tells whether this was it."""
+        return await self._approvals.ask(
+            Decide(session_id=self.session_id, tool_call_id=tool_call_id, decision=decision)
+        )
+
+    async def auto_approve(self, entry: str) -> None:
+        """Allow beforehand: a tool, or `tool:prefix*`."""
+        await self._ref.tell(AutoApprove(entry=entry))
+
+    async def revoke(self, entry: str) -> None:
+        """Take standing decisions about a tool or entry back."""
+        await self._ref.tell(Revoke(entry=entry))
+
+    # --- reading ---
+
+    def follow(self, *, after: int = 0, pace: int = 0, every: float = 0.03) -> Follower:
+        """Read facts after `after`, then what happens, until the session is closed; see `Journal.follow`."""
+        return self._journal.follow(after=after, pace=pace, every=every)
+
+    def records(self, *, after: int = 0) -> list[Recorded]:
+        """The facts so far."""
+        return [record for record in self._journal.records if record.seq > after]
+
+    def snapshot(self) -> Session:
+        """A copy of what is known about the session now; the caller's own."""
+        copy = Session(self.session_id, trace_id=self._journal.session.trace_id)
+        for record in self._journal.records:
+            copy.apply(record.event, seq=record.seq, turn_id=record.turn_id)
+        copy.metadata = dict(self._journal.session.metadata)
+        copy.continue_totals(self._journal.session.header())
+        return copy

@@ -1,0 +1,51 @@
+"""Points at which an application or extension may look into a turn or change its course.
+
+Hooks run in order inside the turn's scope, each within `time_limit` seconds. One that fails or takes too long is
+recorded as a notice and skipped; only `before_tool_call` is a guard, and a guard that fails blocks the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from aar.messages.events import ToolCall
+from aar.messages.provider import ProviderRequest, ProviderResponse
+from aar.messages.tools import ToolOutcome
+
+__all__ = ["Block", "Hooks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Do not run this call; the model is told why."""
+
+    reason: str
+
+
+BeforeProviderCall = Callable[[ProviderRequest], Awaitable[ProviderRequest | None]]
+AfterProviderCall = Callable[[ProviderResponse], Awaitable[None]]
+BeforeToolCall = Callable[[ToolCall], Awaitable[ToolCall | Block | None]]
+AfterToolCall = Callable[[ToolCall, ToolOutcome], Awaitable[ToolOutcome | None]]
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """`None` from a hook leaves things as they are; a value replaces them and is what the next hook gets."""
+
+    before_provider_call: tuple[BeforeProviderCall, ...] = ()
+    after_provider_call: tuple[AfterProviderCall, ...] = ()
+    before_tool_call: tuple[BeforeToolCall, ...] = ()
+    after_tool_call: tuple[AfterToolCall, ...] = ()
+    time_limit: float = 10.0
+
+    def and_then(self, other: Hooks) -> Hooks:
+        """These hooks, followed by those."""
+        return replace(
+            self,
+            before_provider_call=self.before_provider_call + other.before_provider_call,
+            after_provider_call=self.after_provider_call + other.after_provider_call,
+            before_tool_call=self.before_tool_call + other.before_tool_call,
+            after_tool_call=self.after_tool_call + other.after_tool_call,
+            time_limit=max(self.time_limit, other.time_limit),
+        )

@@ -1,0 +1,104 @@
+"""The tree that runs: approvals, sessions, model servers, and whoever uses them, in one scope.
+
+async with open_runtime(config) as runtime:
+    session = await runtime.sessions.open("/path/to/project")
+    await session.prompt("What is in this folder?")
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from aar.actors.approvals import approvals
+from aar.actors.providers import Providers
+from aar.actors.sessions import Shared, sessions
+from aar.client import Sessions
+from aar.config import aar_home
+from aar.hooks import Hooks
+from aar.journal.journal import Journals
+from aar.journal.memory import MemoryStore
+from aar.journal.store import Store
+from aar.kernel import Child, ChildStatistics, Registry, Restart, Supervisor, open_supervisor
+from aar.messages.settings import AgentConfig, ProviderConfig
+from aar.processes import open_guard
+from aar.providers import open_provider
+from aar.providers.base import Provider
+from aar.tools import builtin_tools
+from aar.tools.registry import ToolRegistry
+
+__all__ = ["Runtime", "open_runtime"]
+
+TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """`sessions` is the way in. `supervisor` runs further services next to Aar's own; `registry` finds them."""
+
+    sessions: Sessions
+    supervisor: Supervisor
+    registry: Registry
+    config: AgentConfig
+
+    def statistics(self) -> list[ChildStatistics]:
+        """One entry for each top-level service."""
+        return self.supervisor.statistics()
+
+
+@asynccontextmanager
+async def open_runtime(
+    config: AgentConfig | None = None,
+    *,
+    provider: Provider | None = None,
+    tools: ToolRegistry | None = None,
+    store: Store | None = None,
+    hooks: Hooks | None = None,
+    home: Path | None = None,
+    build_provider: Callable[[ProviderConfig], Provider] = open_provider,
+) -> AsyncIterator[Runtime]:
+    """Everything needed to run sessions, until the block is left; nothing outlives it.
+
+    `provider` is used instead of one built from the settings, and stays the caller's to close. `tools` are added to
+    the built-in ones that the settings enable. Without a `store` sessions live in memory. `home` is the user's
+    folder (`AAR_HOME` or `~/.aar`). An error that no service could contain leaves the block in an exception group.
+    """
+    config = config or AgentConfig()
+    registry, journals = Registry(), Journals()
+    async with open_guard(), trio.open_nursery() as nursery, open_supervisor(registry=registry) as supervisor:
+        providers = Providers(supervisor, nursery, build_provider)
+        try:
+            desk = supervisor.start(Child("approvals", approvals, restart=Restart.PERMANENT, capacity=1024))
+            shared = Shared(
+                config=config,
+                store=store or MemoryStore(),
+                journals=journals,
+                registry=registry,
+                providers=providers,
+                tools=lambda settings: _toolbox(settings, tools),
+                approvals=desk,
+                hooks=hooks or Hooks(),
+                threads=trio.CapacityLimiter(TOOL_THREADS),
+                home=home or aar_home(),
+                provider=provider,
+            )
+            house = supervisor.start(Child("sessions", sessions(shared), restart=Restart.PERMANENT, capacity=1024))
+            yield Runtime(Sessions(house, desk, registry, journals), supervisor, registry, config)
+            await supervisor.stop("sessions", grace=20.0)
+        finally:
+            with trio.CancelScope(shield=True):
+                await providers.close_all()
+
+
+def _toolbox(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry:
+    """The enabled built-in tools; what the application brought comes on top and is never pruned."""
+    toolbox = ToolRegistry()
+    for spec in builtin_tools(config.tools):
+        toolbox.add(spec)
+    for spec in extra.list_tools() if extra is not None else ():
+        toolbox.add(spec)
+    return toolbox
