@@ -111,9 +111,13 @@ class Process:
         for line in lines:
             self._note(line.decode().split())
         if not received:
-            self._closed = True
-            if self._returncode is None:  # the keeper was killed, and its end kills the command
-                self._returncode = -signal.SIGKILL
+            self._lose_keeper()
+
+    def _lose_keeper(self) -> None:
+        """It said all, was killed (the kernel then kills the command as well), or does not answer any more."""
+        self._closed = True
+        if self._returncode is None:
+            self._returncode = -signal.SIGKILL
 
     def _note(self, words: list[str]) -> None:
         match words:
@@ -197,6 +201,7 @@ def _plumb(
     """The control socket and the pipes: our ends in a process still to start, theirs as descriptors to hand over."""
     control, their_control = socket.socketpair()
     ours.callback(control.close)
+    ours.callback(trio.lowlevel.notify_closing, control)
     theirs.callback(their_control.close)
     control.setblocking(False)
     our_stdin, their_stdin = _plumb_stdin(ours, theirs, stdin)
@@ -240,6 +245,7 @@ def _stream(ours: ExitStack, descriptor: int) -> trio.lowlevel.FdStream:
 async def _sweep(process: Process, marker: str) -> None:
     """The keeper was killed, stopped or starved. End it, and find what it left by the marker."""
     process._kill_keeper()
+    process._lose_keeper()
     with trio.move_on_after(SWEEP_SECONDS):
         left = await end_marked(marker)
         if left:

@@ -37,10 +37,16 @@ def _prctl(option: int, value: int | bytes) -> None:
     _libc.prctl(option, value if isinstance(value, bytes) else ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3)
 
 
+def _wake_when_parent_dies() -> None:
+    """A command may have stopped us; with Aar gone nobody else would let us go on to see the end of file."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
 def guard(requests: socket.socket) -> None:
     """Fork a keeper for each request until Aar closes the socket."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps keepers; nobody wants their status
     _prctl(PR_SET_NAME, b"aar-guard")
+    _wake_when_parent_dies()
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
         if not message:
@@ -70,21 +76,27 @@ def keep(control: socket.socket, stdio: list[int]) -> None:
     """Start one command, tell how it ends, and leave nothing of it behind."""
     os.setsid()
     _prctl(PR_SET_NAME, b"aar-keeper")
+    _wake_when_parent_dies()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    order = _receive_order(control)
-    if order is None:
-        return
-    argv, cwd, env, term_grace = marshal.loads(order)
-    leader = _start(control, argv, cwd, env, stdio)
+    leader = _obey(control, stdio)
     for descriptor in stdio:
         os.close(descriptor)
     if leader:
-        told = _watch(control, wake, leader)
-        _end(control, wake, leader, told, term_grace)
+        _watch_and_end(control, wake, *leader)
     _tell(control, "gone")
+
+
+def _obey(control: socket.socket, stdio: list[int]) -> tuple[int, float] | None:
+    """Start what Aar orders: the pid of the command and its term_grace, None when there is nothing to watch."""
+    order = _receive_order(control)
+    if order is None:
+        return None
+    argv, cwd, env, term_grace = marshal.loads(order)
+    pid = _start(control, argv, cwd, env, stdio)
+    return (pid, term_grace) if pid else None
 
 
 def _receive_order(control: socket.socket) -> bytes | None:
@@ -96,11 +108,19 @@ def _receive(control: socket.socket, size: int) -> bytes | None:
     """Exactly `size` bytes, or None when Aar left first."""
     received = bytearray()
     while len(received) < size:
-        chunk = control.recv(size - len(received))
+        chunk = _recv(control, size - len(received))
         if not chunk:
             return None
         received += chunk
     return bytes(received)
+
+
+def _recv(control: socket.socket, size: int) -> bytes:
+    """What has come; nothing when Aar is gone, also when it died before it had read all that we told it."""
+    try:
+        return control.recv(size)
+    except OSError:
+        return b""
 
 
 def _tell(control: socket.socket, line: str) -> None:
@@ -158,17 +178,21 @@ def _become(report: int, keeper: int, argv: list[bytes], cwd: bytes, env: dict[b
 # --- watching and ending ----------------------------------------------------------------------
 
 
-def _watch(control: socket.socket, wake: int, leader: int) -> bool:
-    """Until Aar wants the end. Returns whether the exit status has been told."""
+def _watch_and_end(control: socket.socket, wake: int, leader: int, term_grace: float) -> None:
     told = False
-    while True:
-        ready, _, _ = select.select([control.fileno(), wake], [], [])
-        if wake in ready:
-            _drain(wake)
+    try:
+        while not _is_over(control, wake):
             told = told or _tell_exit(control, leader)
             _reap_adopted(leader)
-        if control.fileno() in ready and not control.recv(1):
-            return told
+    finally:
+        _end(control, wake, None if told else leader, term_grace)
+
+
+def _is_over(control: socket.socket, wake: int) -> bool:
+    """Wait until a child ends (False) or Aar wants the end (True)."""
+    ready, _, _ = select.select([control.fileno(), wake], [], [])
+    _drain(wake)
+    return control.fileno() in ready and not _recv(control, 1)
 
 
 def _tell_exit(control: socket.socket, leader: int) -> bool:
@@ -187,14 +211,17 @@ def _reap_adopted(leader: int) -> None:
             os.waitpid(pid, os.WNOHANG)
 
 
-def _end(control: socket.socket, wake: int, leader: int, told: bool, term_grace: float) -> None:
-    """Ask to end, wait, then kill until no child is left, for they may go on forking while we kill."""
+def _end(control: socket.socket, wake: int, untold: int | None, term_grace: float) -> None:
+    """Ask to end, wait, then kill until no child is left, for they may go on forking while we kill.
+
+    `untold` is the leader while Aar does not know its exit status.
+    """
     polite_until = time.monotonic() + term_grace
     stubborn_from = polite_until + 1.0
     _signal_groups(signal.SIGTERM)
     _signal_groups(signal.SIGCONT)  # a stopped process gets the request only when it goes on
     for pid, status in _reaped(wake, polite_until, stubborn_from):
-        if pid == leader and not told:
+        if pid == untold:
             _tell(control, f"exited {os.waitstatus_to_exitcode(status)}")
 
 

@@ -27,7 +27,7 @@ def new_marker() -> str:
 
 async def end_marked(marker: str) -> list[int]:
     """Kill what carries `marker`, within half a second. Returns the ids of those that would not go."""
-    return await trio.to_thread.run_sync(_end_all, marker.__eq__, abandon_on_cancel=True)
+    return await _in_thread(marker.__eq__)
 
 
 async def reap_stale() -> list[int]:
@@ -35,10 +35,16 @@ async def reap_stale() -> list[int]:
 
     Children of an Aar in another pid namespace are left alone: from here nobody can tell whether it lives.
     """
-    return await trio.to_thread.run_sync(_end_all, _is_stale, abandon_on_cancel=True)
+    return await _in_thread(_is_stale)
 
 
-def _end_all(wanted: Callable[[str], bool]) -> list[int]:  # blocks: in a thread only
+async def _in_thread(wanted: Callable[[str], bool]) -> list[int]:
+    """With a limiter of its own: cleaning up must not queue behind slow tools."""
+    limiter = trio.CapacityLimiter(1)
+    return await trio.to_thread.run_sync(_end_all, wanted, abandon_on_cancel=True, limiter=limiter)
+
+
+def _end_all(wanted: Callable[[str], bool]) -> list[int]:
     """Again and again, since what we kill may have forked meanwhile."""
     for _ in range(ATTEMPTS):
         found = [pid for pid, marker in _marked() if wanted(marker)]
