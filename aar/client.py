@@ -6,15 +6,16 @@ Commands go to a session's mailbox; what happens is read from its journal, by an
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import trio
 
-from aar.errors import ActorCrashed, SessionClosed
+from aar.errors import AarError, ActorCrashed, SessionClosed
 from aar.journal.journal import Follower, Journal, Journals
 from aar.journal.state import Session
 from aar.kernel import Ref, Registry
+from aar.kernel.alone import errors_alone
 from aar.messages.approvals import ApprovalsCommand, Attend, Decide, DecisionName
 from aar.messages.content import ContentBlock
 from aar.messages.events import Compacted, Event, Recorded, TurnEnded
@@ -78,10 +79,9 @@ class Sessions:
         *,
         config: AgentConfig | None = None,
         session_id: str | None = None,
-        facts: list[Event] | None = None,
     ) -> SessionHandle:
         """A new session that works in `cwd` (an absolute path) for its whole life."""
-        command = OpenSession(cwd=cwd, config=config, session_id=session_id, facts=facts or [])
+        command = OpenSession(cwd=cwd, config=config, session_id=session_id)
         return self._handle(await self._sessions.ask(command))
 
     async def load(self, session_id: str, *, cwd: str = "", config: AgentConfig | None = None) -> SessionHandle:
@@ -174,11 +174,13 @@ class SessionHandle:
                     await self._end(command.turn_id, answer)
 
     async def _end(self, turn_id: str, answer: Callable[[], Awaitable[TurnEnded]]) -> None:
-        with trio.move_on_after(0) as look:
-            await answer()
-        if look.cancelled_caught:
-            await self._ref.tell(Cancel(turn_id=turn_id))
-            await answer()
+        """Whatever goes wrong here was told where the turn's end was waited for, and must not hide why we leave."""
+        with suppress(AarError):
+            with trio.move_on_after(0) as look:
+                await answer()
+            if look.cancelled_caught:
+                await self._ref.tell(Cancel(turn_id=turn_id))
+                await answer()
 
     async def steer(self, content: str) -> None:
         """Say something to the running turn: the model sees it at its next step."""
@@ -221,10 +223,11 @@ class SessionHandle:
     @asynccontextmanager
     async def attend(self) -> AsyncIterator[None]:
         """Inside this block somebody is there to answer the session's questions. Without it the answer is no."""
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._attend)
-            yield
-            nursery.cancel_scope.cancel()
+        with errors_alone():
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._attend)
+                yield
+                nursery.cancel_scope.cancel()
 
     async def _attend(self, *, task_status: trio.TaskStatus[None]) -> None:
         is_first = True
@@ -261,6 +264,11 @@ class SessionHandle:
     def records(self, *, after: int = 0) -> list[Recorded]:
         """The facts so far."""
         return [record for record in self._journal.records if record.seq > after]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A copy of what is kept beside the facts: `cwd`, `title`, `guardrails`, ..."""
+        return dict(self._journal.session.metadata)
 
     def snapshot(self) -> Session:
         """A copy of what is known about the session now; the caller's own."""

@@ -8,7 +8,7 @@ async with open_runtime(config) as runtime:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from aar.journal.journal import Journals
 from aar.journal.memory import MemoryStore
 from aar.journal.store import Store
 from aar.kernel import Child, ChildStatistics, Registry, Restart, Supervisor, open_supervisor
+from aar.kernel.alone import errors_alone
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.processes import open_guard
 from aar.providers import open_provider
@@ -31,7 +32,7 @@ from aar.providers.base import Provider
 from aar.tools import builtin_tools
 from aar.tools.registry import ToolRegistry
 
-__all__ = ["Runtime", "open_runtime"]
+__all__ = ["Runtime", "open_runtime", "toolbox_for"]
 
 TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
 
@@ -65,11 +66,16 @@ async def open_runtime(
 
     `provider` is used instead of one built from the settings, and stays the caller's to close. `tools` are added to
     the built-in ones that the settings enable. Without a `store` sessions live in memory. `home` is the user's
-    folder (`AAR_HOME` or `~/.aar`). An error that no service could contain leaves the block in an exception group.
+    folder (`AAR_HOME` or `~/.aar`). An error of the block's own leaves it as it is; one that no service could
+    contain leaves it in an exception group.
     """
     config = config or AgentConfig()
     registry, journals = Registry(), Journals()
-    async with open_guard(), trio.open_nursery() as nursery, open_supervisor(registry=registry) as supervisor:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(errors_alone())
+        await stack.enter_async_context(open_guard())
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        supervisor = await stack.enter_async_context(open_supervisor(registry=registry))
         providers = Providers(supervisor, nursery, build_provider)
         try:
             desk = supervisor.start(Child("approvals", approvals, restart=Restart.PERMANENT, capacity=1024))
@@ -79,7 +85,7 @@ async def open_runtime(
                 journals=journals,
                 registry=registry,
                 providers=providers,
-                tools=lambda settings: _toolbox(settings, tools),
+                tools=lambda settings: toolbox_for(settings, tools),
                 approvals=desk,
                 hooks=hooks or Hooks(),
                 threads=trio.CapacityLimiter(TOOL_THREADS),
@@ -94,7 +100,7 @@ async def open_runtime(
                 await providers.close_all()
 
 
-def _toolbox(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry:
+def toolbox_for(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry:
     """The enabled built-in tools; what the application brought comes on top and is never pruned."""
     toolbox = ToolRegistry()
     for spec in builtin_tools(config.tools):

@@ -252,19 +252,15 @@ class _Conversation:
 
     async def _run(self, turn: _Turn) -> None:
         try:
-            ended: TurnEnded | AarError = await self._run_in_scope(turn)
+            await self._run_in_scope(turn)
         except StoreError as error:
             logger.error("session %s could not record its turn: %s", self._bench.session_id, error)
-            ended = error
+            turn.envelope.fail(error)
         finally:
             self._running = None
-        if isinstance(ended, AarError):
-            turn.envelope.fail(ended)
-        else:
-            turn.envelope.reply(ended)
         self._begin_next()
 
-    async def _run_in_scope(self, turn: _Turn) -> TurnEnded:
+    async def _run_in_scope(self, turn: _Turn) -> None:
         prompt = turn.prompt
         opening = UserMessage(content=_text(prompt), parts=prompt.parts, data={"kind": "prompt"})
         with trio.CancelScope(shield=True):  # a prompt that was taken is on record, also when it is cancelled at once
@@ -272,15 +268,19 @@ class _Conversation:
             await self._journal.append(TurnStarted(), opening, turn_id=prompt.turn_id)
         progress = Progress()
         stop: TurnStop = "cancelled"
-        error: ErrorEvent | None = ErrorEvent(message=CANCELLED, recoverable=False)
+        error: ErrorEvent | None = None
         timeout = self._bench.config.timeout
         try:
             with turn.scope, trio.move_on_after(timeout or float("inf")) as deadline:
                 stop = await run_turn(self._bench, self._provider_in_force(), turn.controls, progress)
-                error = None
-            if deadline.cancelled_caught:
+            if turn.scope.cancelled_caught:
+                error = ErrorEvent(message=CANCELLED, recoverable=False)
+            elif deadline.cancelled_caught:
                 stop = "timed_out"
                 error = ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False)
+        except trio.Cancelled:
+            error = ErrorEvent(message=CANCELLED, recoverable=False)
+            raise
         except StoreError:
             raise
         except Exception as bug:  # a wall: a bug in a turn ends the turn, not the session
@@ -288,8 +288,7 @@ class _Conversation:
             stop, error = "error", _as_event(bug)
         finally:
             with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True):
-                ended = await self._close_turn(stop, error, progress)
-        return ended
+                turn.envelope.reply(await self._close_turn(stop, error, progress))
 
     async def _close_turn(self, stop: TurnStop, error: ErrorEvent | None, progress: Progress) -> TurnEnded:
         facts: list[Event] = []

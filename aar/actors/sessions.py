@@ -131,9 +131,7 @@ class _House:
     async def _open(self, command: OpenSession) -> SessionInfo:
         _check_folder(command.cwd)
         session_id = command.session_id or new_session_id()
-        action = "resumed" if command.facts else "started"
-        opening = _Opening(session_id, True, command.cwd, command.config, action, command.facts)
-        return await self._bring_up(opening)
+        return await self._bring_up(_Opening(session_id, True, command.cwd, command.config, "started"))
 
     async def _load(self, command: LoadSession) -> SessionInfo:
         journal = self._shared.journals.find(command.session_id)
@@ -196,10 +194,11 @@ class _House:
         await repair(journal)
         data: dict[str, Any] = {"session_id": opening.session_id, "cwd": cwd, "config": without_keys(config)}
         facts = list(opening.facts)
+        action = "resumed" if opening.action == "started" and journal.seq else opening.action
         if opening.action == "forked" and facts:
             data["forked_from"] = facts.pop(0).data.get("forked_from", "")
         notices = [Notice(kind="journal_recovered", text=text) for text in warnings]
-        first = SessionEvent(action=opening.action, data=data)
+        first = SessionEvent(action=action, data=data)
         await journal.append(first, *notices, *facts, header=True)
         shared.journals.add(journal)
         bench = Workbench(

@@ -200,14 +200,13 @@ class SessionListing(Message):
 class OpenSession(Command, Request[SessionInfo]):
     """Start a new session in `cwd`, an absolute path that stays the same for its whole life.
 
-    `facts` are events of a conversation that was led elsewhere; the session goes on from them.
+    With the id of a stored session it goes on with that one.
     """
 
     type: Literal["open_session"] = "open_session"
     cwd: str
     config: AgentConfig | None = None
     session_id: str | None = None
-    facts: list[SerializeAsAny[Event]] = []
 
 
 class LoadSession(Command, Request[SessionInfo]):

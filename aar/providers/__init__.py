@@ -11,7 +11,7 @@ from aar.messages.settings import ProviderConfig
 if TYPE_CHECKING:
     from aar.providers.base import Provider
 
-__all__ = ["PROVIDERS", "open_provider"]
+__all__ = ["PROVIDERS", "check_provider_name", "open_provider"]
 
 PROVIDERS = {
     "anthropic": "aar.providers.anthropic:AnthropicProvider",
@@ -23,16 +23,20 @@ PROVIDERS = {
 }
 
 
+def check_provider_name(name: str) -> None:
+    """Raises `ValueError` for a name that no adapter has."""
+    if name not in PROVIDERS:
+        raise ValueError(f"Unknown provider: '{name}'. Available: {', '.join(sorted(PROVIDERS))}")
+
+
 def open_provider(config: ProviderConfig) -> Provider:
     """The adapter that `config.name` names. Nothing is connected yet; whoever opened it awaits its `aclose`.
 
     Raises `ValueError` for an unknown name, `MissingPackage` when the adapter or what it needs is not installed,
     and `ConfigError` when the adapter cannot work with its settings.
     """
-    target = PROVIDERS.get(config.name)
-    if target is None:
-        raise ValueError(f"Unknown provider: '{config.name}'. Available: {', '.join(sorted(PROVIDERS))}")
-    module_name, _, class_name = target.partition(":")
+    check_provider_name(config.name)
+    module_name, _, class_name = PROVIDERS[config.name].partition(":")
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:

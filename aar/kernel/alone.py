@@ -1,0 +1,34 @@
+"""At a wall, an error that is the only one of its group goes on alone: the caller should not need `except*`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+from aar.errors import RestartLimit
+
+__all__ = ["errors_alone"]
+
+
+@contextmanager
+def errors_alone() -> Iterator[None]:
+    """Raise the one error inside a group instead of the group.
+
+    A group of several errors stays one, and so does `RestartLimit`, which tells the story of a whole tree.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        leaves = [leaf for leaf in _leaves(group) if not isinstance(leaf, trio.Cancelled)]
+        if len(leaves) != 1 or isinstance(leaves[0], RestartLimit):
+            raise
+        raise leaves[0] from leaves[0].__cause__
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found
