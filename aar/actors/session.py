@@ -24,6 +24,7 @@ from aar.errors import AarError, ConfigError, QueueFull, SessionClosed, SessionE
 from aar.journal.journal import Journal
 from aar.journal.state import cut_results
 from aar.kernel import Envelope, Mailbox
+from aar.kernel.alone import errors_alone
 from aar.messages.base import new_turn_id
 from aar.messages.events import (
     ApprovalResolved,
@@ -267,26 +268,23 @@ class _Conversation:
             await repair(self._journal)  # only after a failed write can there be anything to do
             await self._journal.append(TurnStarted(), opening, turn_id=prompt.turn_id)
         progress = Progress()
-        stop: TurnStop = "cancelled"
+        stop: TurnStop | None = None
         error: ErrorEvent | None = None
         timeout = self._bench.config.timeout
         try:
-            with turn.scope, trio.move_on_after(timeout or float("inf")) as deadline:
+            with errors_alone(), turn.scope, trio.move_on_after(timeout or float("inf")) as deadline:
                 stop = await run_turn(self._bench, self._provider_in_force(), turn.controls, progress)
-            if turn.scope.cancelled_caught:
-                error = ErrorEvent(message=CANCELLED, recoverable=False)
-            elif deadline.cancelled_caught:
+            if deadline.cancelled_caught:
                 stop = "timed_out"
                 error = ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False)
-        except trio.Cancelled:
-            error = ErrorEvent(message=CANCELLED, recoverable=False)
-            raise
         except StoreError:
             raise
         except Exception as bug:  # a wall: a bug in a turn ends the turn, not the session
             logger.error("a turn of session %s failed", self._bench.session_id, exc_info=bug)
             stop, error = "error", _as_event(bug)
         finally:
+            if stop is None:  # cancelled: this turn, its session, or everything
+                stop, error = "cancelled", ErrorEvent(message=CANCELLED, recoverable=False)
             with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True):
                 turn.envelope.reply(await self._close_turn(stop, error, progress))
 
