@@ -14,12 +14,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from aar.errors import ActorCrashed, ActorStopped, RestartLimit
 from aar.kernel import (
     Child,
-    ChildStatistics,
     Exhausted,
     Mailbox,
-    MailboxStatistics,
     Ref,
-    Registry,
     Request,
     Restart,
     open_supervisor,
@@ -349,70 +346,3 @@ async def test_a_temporary_service_that_crashes_is_gone(autojump_clock: MockCloc
         await supervisor.wait_gone("echo")
         assert await outcome(ref, "hello") == "ActorStopped"
     assert len(echoing.starts) == 1
-
-
-# --- names, numbers, and what is no crash ---
-
-
-async def test_a_name_is_taken_as_long_as_its_child_is_not_gone(autojump_clock: MockClock) -> None:
-    async with open_supervisor() as supervisor:
-        ref = supervisor.start(Child("echo", Echoing().run))
-        with pytest.raises(ValueError, match="an actor named 'echo' is already running"):
-            supervisor.start(Child("echo", Echoing().run))
-        assert await ref.ask(Echo("hello")) == "hello"
-        await ref.tell(Echo("return"))
-        await supervisor.wait_gone("echo")
-        await supervisor.wait_gone("echo")
-        assert await outcome(supervisor.start(Child("echo", Echoing().run)), "again") == "again"
-
-
-async def test_a_supervisor_that_was_left_starts_nothing_and_takes_no_name(autojump_clock: MockClock) -> None:
-    registry = Registry()
-    async with open_supervisor(registry=registry) as supervisor:
-        pass
-    with pytest.raises(RuntimeError):
-        supervisor.start(Child("echo", Echoing().run))
-    assert registry.names() == []
-    assert supervisor.names() == []
-
-
-async def test_statistics_show_each_child_oldest_first(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
-    async with open_supervisor() as supervisor:
-        first = supervisor.start(Child("first", Echoing().run, capacity=2))
-        supervisor.start(Child("second", always(Bug("no luck")), restart=Restart.TEMPORARY))
-        third: Ref[Any] = supervisor.start(Child("third", _deaf, capacity=1))
-        await outcome(first, "crash")
-        third.tell_nowait(Echo("waits"))
-        nursery.start_soon(outcome, third, "has no room")
-        nursery.start_soon(outcome, first, "keep")
-        await trio.sleep(1)
-        assert supervisor.statistics() == [
-            ChildStatistics("first", 1, MailboxStatistics(capacity=2, waiting=0, senders=0, owed=1)),
-            ChildStatistics("third", 0, MailboxStatistics(capacity=1, waiting=1, senders=1, owed=0)),
-        ]
-        assert supervisor.names() == ["first", "third"]
-
-
-async def _deaf(mailbox: Mailbox[Any]) -> None:
-    await trio.sleep_forever()
-
-
-async def test_a_keyboard_interrupt_passes_all_supervisors(autojump_clock: MockClock) -> None:
-    async def department(mailbox: Mailbox[Any]) -> None:
-        async with open_supervisor() as supervisor:
-            supervisor.start(Child("clerk", always(KeyboardInterrupt())))
-            await trio.sleep_forever()
-
-    with pytest.RaisesGroup(KeyboardInterrupt, flatten_subgroups=True):
-        async with open_supervisor() as supervisor:
-            supervisor.start(Child("department", department, restart=Restart.PERMANENT))
-            await trio.sleep_forever()
-
-
-async def test_an_error_in_the_block_ends_the_children_and_leaves_in_a_group(autojump_clock: MockClock) -> None:
-    registry = Registry()
-    with pytest.RaisesGroup(Bug):
-        async with open_supervisor(registry=registry) as supervisor:
-            supervisor.start(Child("echo", Echoing().run))
-            raise Bug("in the block")
-    assert registry.names() == []
