@@ -131,10 +131,12 @@ class Process:
                 self._gone = True
 
     async def _end(self, seconds: float) -> bool:
-        """Tell the keeper to end everything and wait for it. Returns whether it did within `seconds`."""
-        for stream in (self.stdin, self.stdout, self.stderr):
-            if stream is not None:
-                stream.close()
+        """Tell the keeper to end everything and wait for it. Returns whether it did within `seconds`.
+
+        The outputs stay open until then: a command that says goodbye must not die of SIGPIPE.
+        """
+        if self.stdin is not None:
+            self.stdin.close()
         with suppress(OSError):  # the keeper may be gone already
             self._control.shutdown(socket.SHUT_WR)
         with trio.move_on_after(seconds):

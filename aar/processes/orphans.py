@@ -108,9 +108,10 @@ def _namespace() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Clock ticks since boot, which together with the id names one process; empty when there is none."""
+    """Clock ticks since boot, which together with the id names one process; empty when there is none but a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
-            return stat.read().rpartition(b")")[2].split()[19].decode()
+            state, *numbers = stat.read().rpartition(b")")[2].split()
     except OSError:
         return ""
+    return "" if state in b"ZX" else numbers[18].decode()
