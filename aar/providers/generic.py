@@ -18,7 +18,7 @@ from aar.messages.provider import ProviderRequest, ProviderResponse, StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.base import Assembly, Provider, replay
 from aar.providers.failures import as_provider_error, describe_body, error_for_status, error_in_answer, timed_out
-from aar.providers.http import CONNECT_TIMEOUT, HttpPool
+from aar.providers.http import CONNECT_TIMEOUT, HttpPool, open_chunks
 from aar.providers.openai_stream import ChatStream
 from aar.providers.openai_wire import encode_json, encode_message, encode_tools, parse_answer, response_format
 from aar.providers.sse import SseParser
@@ -212,7 +212,7 @@ class GenericProvider(Provider):
     async def _deltas(self, response: httpx2.Response) -> AsyncGenerator[StreamDelta, None]:
         reading = ChatStream(provider=self.name, model=self.config.model, splits_tags=self.supports_reasoning)
         parser = SseParser()
-        async with aclosing(response.aiter_bytes()) as chunks:
+        async with open_chunks(response) as chunks:
             async for chunk in chunks:
                 yield reading.read(parser.feed(chunk))
                 if reading.finish or reading.is_over:
@@ -281,10 +281,11 @@ async def _read_trailer(reading: ChatStream, parser: SseParser, chunks: AsyncIte
 
 async def _read(response: httpx2.Response, limit: int) -> bytes:
     body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > limit:
-            raise BadProviderReply(f"The answer has more than {limit:,} bytes")
+    async with open_chunks(response) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > limit:
+                raise BadProviderReply(f"The answer has more than {limit:,} bytes")
     return bytes(body)
 
 
@@ -296,10 +297,11 @@ async def _error_text(response: httpx2.Response) -> str:
         return f"redirected to {response.headers.get('location', 'nowhere')}: use that URL as base_url"
     body = bytearray()
     with suppress(httpx2.HTTPError), trio.move_on_after(TRAILER_TIMEOUT):
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > ERROR_LIMIT:
-                break
+        async with open_chunks(response) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > ERROR_LIMIT:
+                    break
     return body[:ERROR_LIMIT].decode(errors="replace")
 
 

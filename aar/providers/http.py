@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["CONNECT_TIMEOUT", "HttpPool"]
+__all__ = ["CONNECT_TIMEOUT", "HttpPool", "open_chunks"]
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CLOSE_TIMEOUT = 2.0  # seconds
@@ -104,6 +104,24 @@ class HttpPool:
         if not proxy or _is_loopback(host) or proxy_bypass(host):
             return ""
         return proxy if "://" in proxy else f"http://{proxy}"
+
+
+@asynccontextmanager
+async def open_chunks(response: httpx2.Response) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
+    """The body of a response as the network cuts it. Leaving the block early drops the connection."""
+    import httpx2
+
+    chunks = response.aiter_bytes()
+    try:
+        yield chunks
+    finally:
+        # One of httpx2's inner generators is not closed with the outer ones, and Trio complains of it. All of them
+        # end when an exception comes from below, so the next read is one that is cancelled.
+        with trio.CancelScope() as unwinding, suppress(httpx2.HTTPError, httpx2.StreamError):
+            unwinding.cancel()
+            async for _ in chunks:
+                pass
+        await chunks.aclose()
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,6 +7,7 @@ their caches. What comes in is read with patience: servers that speak this forma
 from __future__ import annotations
 
 import json
+import logging
 import math
 import secrets
 from collections.abc import Iterable, Mapping
@@ -30,6 +31,8 @@ __all__ = [
     "usage_of",
     "wire_messages",
 ]
+
+_log = logging.getLogger(__name__)
 
 _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "content_filter": "error"}
 
@@ -171,6 +174,8 @@ def tool_calls(calls: Iterable[tuple[str, str, Any]], *, is_cut: bool = False) -
 def stop_reason(finish: Any, *, has_calls: bool = False) -> str:
     """Our word for `finish_reason`. Many servers say `stop` although the answer has calls."""
     reason = _STOPS.get(finish, "end_turn") if isinstance(finish, str) else "end_turn"
+    if finish == "content_filter":
+        _log.warning("The server's content filter ended the answer")
     return "tool_use" if has_calls and reason == "end_turn" else reason
 
 
