@@ -19,11 +19,11 @@ import sys
 
 TYPE_CHECKING = False  # importing `typing` would take longer than many a search
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 MEMORY_BYTES = 1 << 30
 CPU_SECONDS = 120
+TOKEN = re.compile(r"(?s)\\x..|\\u.{4}|\\U.{8}|\\N\{[^}]*\}|\\\d+|\\.|\{[^}]*\}|[^\\]")
 HAS_PROC = os.path.isdir("/proc/self/fd")
 
 
@@ -43,44 +43,70 @@ def main() -> None:
 def search(pattern: re.Pattern[str], order: dict[str, Any]) -> dict[str, Any]:
     total = 0
     found: list[str] = []
+    needle = needed_text(order["pattern"])
     for name, path in order["files"]:
-        for number, line in lines_of(path.encode("latin-1"), order["max_bytes"]):
-            if pattern.search(line):
-                total += 1
-                if len(found) < order["max_results"]:
-                    found.append(f"{name}:{number}: {clip(line.rstrip(), order['max_line'])}")
+        data = read(path.encode("latin-1"), order["max_bytes"])
+        if not may_match(data, needle, order["case_sensitive"]):
+            continue
+        lines = lines_of(data)
+        hits = [at for at, line in enumerate(lines) if pattern.search(line)]
+        total += len(hits)
+        for at in hits[: order["max_results"] - len(found)]:
+            found.append(f"{name}:{at + 1}: {clip(lines[at].rstrip(), order['max_line'])}")
     return {"total": total, "lines": found}
 
 
-def lines_of(path: bytes, max_bytes: int) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their endings."""
-    lines = (read(path, max_bytes) or "").split("\n")
+def lines_of(data: bytes) -> list[str]:
+    lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
     if not lines[-1]:
         lines.pop()
-    return ((number, line[:-1] if line.endswith("\r") else line) for number, line in enumerate(lines, 1))
+    return lines
+
+
+def needed_text(pattern: str) -> bytes:
+    """ASCII that every match must contain, or nothing: files without it need not be taken apart."""
+    if re.search(r"[|()\[\]]|[^\x00-\x7f]", pattern):
+        return b""
+    runs = [""]
+    for token in TOKEN.findall(pattern):
+        if token[0] in "*?{":
+            runs[-1] = runs[-1][:-1]  # what stands before it may be absent
+        literal = token[-1] if token[0] != "\\" or not token[1].isalnum() else ""
+        if token[0] in ".^$*+?{" or not literal:
+            runs.append("")
+        else:
+            runs[-1] += literal
+    return max(runs, key=len).encode()
+
+
+def may_match(data: bytes, needle: bytes, case_sensitive: bool) -> bool:
+    if case_sensitive:
+        return needle in data
+    # Some letters beyond ASCII equal ASCII ones when case does not count.
+    return not data.isascii() or needle.lower() in data.lower()
 
 
 def clip(line: str, limit: int) -> str:
     return line if len(line) <= limit else line[:limit] + "…"
 
 
-def read(path: bytes, max_bytes: int) -> str | None:
-    """The text of a regular file that still is where it was found; `None` for anything else."""
+def read(path: bytes, max_bytes: int) -> bytes:
+    """The content of a regular text file that still is where it was found; nothing for anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
-        return None
-    with open(descriptor, "rb") as file:
+        return b""
+    try:
+        status = os.fstat(descriptor)
         real = os.readlink(b"/proc/self/fd/%d" % descriptor) if HAS_PROC else os.path.realpath(path)
-        if real != path or not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        try:
-            data = file.read(max_bytes + 1)
-        except OSError:
-            return None
-    if len(data) > max_bytes or b"\0" in data[:8192]:
-        return None
-    return data.decode("utf-8", "replace")
+        if real != path or not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
+            return b""
+        data = os.read(descriptor, status.st_size)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+    return b"" if b"\0" in data[:8192] else data
 
 
 if __name__ == "__main__":

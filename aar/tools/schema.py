@@ -65,9 +65,11 @@ def validate_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) 
     validator = _validator(json.dumps(schema, sort_keys=True, default=str))
     if validator is None:
         return None
-    for problem in validator.iter_errors(dict(arguments)):
-        return _sentence(problem)
-    return None
+    try:
+        problem = next(iter(validator.iter_errors(dict(arguments))), None)
+    except (ValueError, TypeError, RecursionError):  # values that JSON does not know, such as half a surrogate pair
+        return None
+    return None if problem is None else _sentence(problem)
 
 
 @lru_cache(maxsize=256)
