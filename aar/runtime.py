@@ -108,3 +108,28 @@ def toolbox_for(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry
     for spec in extra.list_tools() if extra is not None else ():
         toolbox.add(spec)
     return toolbox
+
+
+# --- what transports need before or without a runtime -----------------------------------------
+
+
+def available_tools(config: AgentConfig) -> list[ToolSpec]:
+    """The tools that a session with these settings starts with, in the order in which models see them."""
+    return _toolbox(config, None).list_tools()
+
+
+def session_store(config: AgentConfig, *, home: Path, cwd: str) -> Store:
+    """The store of `session_dir`. A relative one starts at `cwd`; the default one is `sessions` in `home`."""
+    from aar.journal.jsonl import JsonlStore
+
+    if config.session_dir == AgentConfig().session_dir:
+        return JsonlStore(home / "sessions")
+    return JsonlStore(Path(cwd, Path(config.session_dir).expanduser()))
+
+
+def reading_rule(config: AgentConfig, cwd: str) -> Callable[[str], str | None]:
+    """Why a file may not be read, or `None`: for files that people attach. Only `denied_paths` speak here."""
+    from aar.safety.paths import PathGuard
+
+    guard = PathGuard(cwd, config.safety.model_copy(update={"allowed_paths": []}))
+    return lambda path: guard.check(path, write=False)
