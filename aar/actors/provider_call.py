@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import trio
 
 from aar.errors import ProviderError, ProviderTimeout
+from aar.kernel.alone import errors_alone
 from aar.messages.events import Notice, StepRestarted, StreamChunk
 from aar.messages.provider import ProviderRequest, ProviderResponse, StreamDelta
 from aar.providers.base import Assembly, Provider, as_provider_error, explain
@@ -47,63 +48,101 @@ class RetryPolicy:
         return max(2.0 ** (attempt - 1) * random.uniform(0.5, 1.5), wanted)
 
 
-@trio.as_safe_channel
+@asynccontextmanager
 async def provider_call(
     provider: Provider, request: ProviderRequest, policy: RetryPolicy, *, streaming: bool
-) -> AsyncGenerator[CallItem, None]:
-    """Chunks as they come, and last the whole `ProviderResponse`. Raises `ProviderError` when it gives up."""
-    attempt = 1
-    while True:
-        try:
-            async with aclosing(_attempt(provider, request, streaming)) as items:
-                async for item in items:
-                    yield item
-            return
-        except ProviderError as error:
-            delay = policy.delay_after(error, attempt)
-            if delay is None:
-                logger.warning("giving up on %s after attempt %d: %s", provider.name, attempt, error)
-                logger.debug("the failure was", exc_info=error)
-                raise
-            logger.info("attempt %d at %s failed, next in %.1f s: %s", attempt, provider.name, delay, error)
-            text = f"{explain(error)} Trying again in {delay:.0f} s ({attempt + 1} of {policy.attempts})."
-            failed = error
-        yield Notice(kind="retry", text=text, data={"attempt": attempt, "delay": delay})
-        with trio.move_on_after(delay):
-            await policy.stopping.wait()
-        if policy.stopping.is_set():
-            raise failed
-        attempt += 1
-        yield StepRestarted()
+) -> AsyncIterator[AsyncGenerator[CallItem, None]]:
+    """Yields an iterator over chunks as they come, and last the whole `ProviderResponse`.
+
+    The next item is produced when it is asked for. Iterating raises `ProviderError` when the call is given up;
+    leaving the block ends it.
+    """
+    with errors_alone():
+        async with trio.open_nursery() as nursery:
+            call = _Call(provider, request, policy, nursery, streaming and provider.supports_streaming)
+            async with aclosing(call.items()) as items:
+                yield items
+            nursery.cancel_scope.cancel()
 
 
-async def _attempt(
-    provider: Provider, request: ProviderRequest, streaming: bool
-) -> AsyncGenerator[StreamChunk | ProviderResponse, None]:
-    intake = _Intake()
-    is_streamed = streaming and provider.supports_streaming
-    pump = _pump_stream if is_streamed else _pump_whole
-    failure: ProviderError | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(pump, provider, request, intake)
+class _Call:
+    def __init__(
+        self,
+        provider: Provider,
+        request: ProviderRequest,
+        policy: RetryPolicy,
+        nursery: trio.Nursery,
+        is_streamed: bool,
+    ) -> None:
+        self._provider = provider
+        self._request = request
+        self._policy = policy
+        self._nursery = nursery
+        self._is_streamed = is_streamed
+
+    async def items(self) -> AsyncGenerator[CallItem, None]:
+        attempt = 1
+        while True:
+            intake = _Intake()
+            scope = trio.CancelScope()
+            self._nursery.start_soon(self._pump, intake, scope)
+            while await self._has_text(intake):
+                yield intake.take_text()
+            scope.cancel()
+            if self._is_streamed:
+                yield StreamChunk(finished=True)
+            if intake.failure is None:
+                yield intake.response or intake.assembly.response()
+                return
+            delay = self._delay_after(intake.failure, attempt)
+            text = (
+                f"{explain(intake.failure)} Trying again in {delay:.0f} s ({attempt + 1} of {self._policy.attempts})."
+            )
+            yield Notice(kind="retry", text=text, data={"attempt": attempt, "delay": delay})
+            with trio.move_on_after(delay):
+                await self._policy.stopping.wait()
+            if self._policy.stopping.is_set():
+                raise intake.failure
+            attempt += 1
+            yield StepRestarted()
+
+    def _delay_after(self, failure: ProviderError, attempt: int) -> float:
+        """Seconds until the next attempt; raises the failure when there is none."""
+        delay = self._policy.delay_after(failure, attempt)
+        if delay is None:
+            logger.warning("giving up on %s after attempt %d: %s", self._provider.name, attempt, failure)
+            logger.debug("the failure was", exc_info=failure)
+            raise failure
+        logger.info("attempt %d at %s failed, next in %.1f s: %s", attempt, self._provider.name, delay, failure)
+        return delay
+
+    async def _has_text(self, intake: _Intake) -> bool:
+        """Wait until there is text to hand out (true), or nothing more will come (false)."""
         try:
-            while True:
-                await intake.stirred_or_silent(provider.first_byte_timeout, provider.idle_timeout)
-                if intake.has_text:
-                    yield intake.take_text()
-                elif intake.ended.is_set():
-                    break
+            await intake.stirred_or_silent(self._provider.first_byte_timeout, self._provider.idle_timeout)
         except trio.TooSlowError:
-            failure = _silence(provider, intake)
-        nursery.cancel_scope.cancel()
-    if is_streamed:
-        while intake.has_text:
-            yield intake.take_text()
-        yield StreamChunk(finished=True)
-    failure = failure or intake.failure
-    if failure is not None:
-        raise failure
-    yield intake.response or intake.assembly.response()
+            intake.failure = _silence(self._provider, intake)
+        return intake.has_text
+
+    async def _pump(self, intake: _Intake, scope: trio.CancelScope) -> None:
+        with scope:
+            try:
+                if self._is_streamed:
+                    await self._pump_stream(intake)
+                else:
+                    intake.response = await self._provider.complete(self._request)
+            except Exception as error:  # a wall: adapters and vendors' clients raise whatever they like
+                intake.failure = intake.failure or as_provider_error(error, self._provider.name)
+            finally:
+                intake.end()
+
+    async def _pump_stream(self, intake: _Intake) -> None:
+        async with aclosing(self._provider.stream(self._request)) as deltas:
+            async for delta in deltas:
+                intake.take(delta)
+                if delta.done:
+                    break
+                await intake.room()
 
 
 class _Intake:
@@ -177,29 +216,6 @@ class _Intake:
         if not self.ended.is_set():
             with trio.move_on_at(self._not_before):
                 await self.ended.wait()
-
-
-async def _pump_stream(provider: Provider, request: ProviderRequest, intake: _Intake) -> None:
-    try:
-        async with aclosing(provider.stream(request)) as deltas:
-            async for delta in deltas:
-                intake.take(delta)
-                if delta.done:
-                    break
-                await intake.room()
-    except Exception as error:  # a wall: adapters and vendors' clients raise whatever they like
-        intake.failure = as_provider_error(error, provider.name)
-    finally:
-        intake.end()
-
-
-async def _pump_whole(provider: Provider, request: ProviderRequest, intake: _Intake) -> None:
-    try:
-        intake.response = await provider.complete(request)
-    except Exception as error:  # the same wall
-        intake.failure = as_provider_error(error, provider.name)
-    finally:
-        intake.end()
 
 
 def _silence(provider: Provider, intake: _Intake) -> ProviderTimeout:

@@ -277,7 +277,9 @@ class _Conversation:
             if deadline.cancelled_caught:
                 stop = "timed_out"
                 error = ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False)
-        except StoreError:
+        except StoreError as refused:
+            turn.envelope.fail(refused)
+            stop, error = "error", _as_event(refused)
             raise
         except Exception as bug:  # a wall: a bug in a turn ends the turn, not the session
             logger.error("a turn of session %s failed", self._bench.session_id, exc_info=bug)

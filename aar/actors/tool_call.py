@@ -24,7 +24,6 @@ from aar.messages.events import (
 from aar.messages.tools import SideEffect, ToolOutcome
 from aar.safety.display import visible
 from aar.safety.grants import Grants, approval_key
-from aar.safety.paths import PathGuard
 from aar.safety.policy import Verdict, decide
 from aar.tools.registry import ToolContext, ToolSpec, invoke
 from aar.tools.schema import validate_arguments
@@ -46,11 +45,18 @@ class Parcel:
 
 
 class Outbox:
-    """From the tasks of a step to the one reader of its events."""
+    """From the tasks of a step to the one reader of its events. `tasks` is where a call may start a task of its own."""
 
-    def __init__(self, send: trio.MemorySendChannel[Parcel]) -> None:
-        self._send = send
+    def __init__(self, send: trio.MemorySendChannel[Parcel], tasks: trio.Nursery) -> None:
+        self.tasks = tasks
         self.questions = trio.Lock()  # one approval at a time, in the order of asking
+        self._send = send
+
+    def __enter__(self) -> Outbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._send.close()
 
     async def put(self, event: Event) -> None:
         """Hand over one event. When this returns, a fact is on record."""
@@ -151,7 +157,8 @@ _BLOCKED = "blocked by safety policy"
 
 def _verdict(bench: Workbench, spec: ToolSpec, call: ToolCall) -> Verdict:
     enforces = bench.sandbox.enforces_paths if SideEffect.EXECUTE in spec.side_effects else False
-    return decide(spec, call.arguments, bench.config.safety, bench.cwd, sandbox_enforces=enforces)
+    safety = bench.config.safety
+    return decide(spec, call.arguments, safety, bench.cwd, sandbox_enforces=enforces, guard=bench.paths)
 
 
 def _standing(bench: Workbench, spec: ToolSpec, call: ToolCall) -> str | None:
@@ -159,8 +166,12 @@ def _standing(bench: Workbench, spec: ToolSpec, call: ToolCall) -> str | None:
     if not (standing.allowed or standing.denied or standing.entries):
         return None
     grants = Grants(frozenset(standing.allowed), frozenset(standing.denied), tuple(standing.entries))
-    key = approval_key(spec, call.arguments, bench.config.safety, bench.cwd)
+    key = _key(bench, spec, call)
     return grants.verdict(spec.name, key, call.arguments)
+
+
+def _key(bench: Workbench, spec: ToolSpec, call: ToolCall) -> str:
+    return approval_key(spec, call.arguments, bench.config.safety, bench.cwd, guard=bench.paths)
 
 
 async def _ask(bench: Workbench, spec: ToolSpec, call: ToolCall, verdict: Verdict, outbox: Outbox) -> bool:
@@ -198,7 +209,7 @@ def _resolved(bench: Workbench, spec: ToolSpec, call: ToolCall, decision: Decisi
         decision="allow" if decision.allowed else "deny",
         scope="session" if decision.is_standing else "once",
         by=decision.by,
-        key=approval_key(spec, call.arguments, bench.config.safety, bench.cwd),
+        key=_key(bench, spec, call),
     )
 
 
@@ -209,18 +220,18 @@ async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox,
     limit = bench.config.tools.command_timeout
     started = trio.current_time()
     output, is_error = "", False
-    async with trio.open_nursery() as nursery:
-        live = _LiveOutput(call.tool_call_id, outbox, progress, nursery, bench.config.tools.max_output_chars)
-        with trio.move_on_after(limit or float("inf")) as scope:
-            try:
-                context = _tool_context(bench, call, live)
-                output = str(await invoke(spec, call.arguments, context, limiter=bench.threads))
-            except ToolError as refusal:
-                output, is_error = str(refusal), True
-            except Exception as error:  # a wall: a tool's failure is something to tell the model
-                logger.debug("%s raised", spec.name, exc_info=error)
-                output, is_error = f"Error [exception]: {type(error).__name__}: {error}", True
-        nursery.cancel_scope.cancel()
+    with (
+        _LiveOutput(call.tool_call_id, outbox, progress, bench.config.tools.max_output_chars) as live,
+        trio.move_on_after(limit or float("inf")) as scope,
+    ):
+        try:
+            context = _tool_context(bench, call, live)
+            output = str(await invoke(spec, call.arguments, context, limiter=bench.threads))
+        except ToolError as refusal:
+            output, is_error = str(refusal), True
+        except Exception as error:  # a wall: a tool's failure is something to tell the model
+            logger.debug("%s raised", spec.name, exc_info=error)
+            output, is_error = f"Error [exception]: {type(error).__name__}: {error}", True
     if scope.cancelled_caught:
         said = progress.said.get(call.tool_call_id, "")
         output = f"Error [timeout]: tool '{spec.name}' timed out after {limit}s" + (f"\n{said}" if said else "")
@@ -246,7 +257,7 @@ def _tool_context(bench: Workbench, call: ToolCall, live: _LiveOutput) -> ToolCo
         tool_call_id=call.tool_call_id,
         report=live.report,
         run_command=run_command,
-        paths=PathGuard(bench.cwd, config.safety),
+        paths=bench.paths,
         config=config.tools,
     )
 
@@ -254,14 +265,22 @@ def _tool_context(bench: Workbench, call: ToolCall, live: _LiveOutput) -> ToolCo
 class _LiveOutput:
     """What a running tool says, on its way to the readers. Bounded: the result holds what matters."""
 
-    def __init__(self, call_id: str, outbox: Outbox, progress: Progress, nursery: trio.Nursery, limit: int) -> None:
+    def __init__(self, call_id: str, outbox: Outbox, progress: Progress, limit: int) -> None:
         self._call_id = call_id
         self._outbox = outbox
         self._progress = progress
-        self._nursery = nursery
         self._left = limit
         self._waiting: list[str] = []
         self._is_showing = False
+        self._scope = trio.CancelScope()
+
+    def __enter__(self) -> _LiveOutput:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The result comes next and says it all; an abandoned thread may go on talking to nobody."""
+        self._left = 0
+        self._scope.cancel()
 
     def report(self, text: str) -> None:
         """From the tool's task or from its worker thread; never waits for a reader."""
@@ -280,14 +299,15 @@ class _LiveOutput:
         self._waiting.append(text)
         if not self._is_showing:
             self._is_showing = True
-            self._nursery.start_soon(self._show)
+            self._outbox.tasks.start_soon(self._show)
 
     async def _show(self) -> None:
-        while self._waiting:
-            text, self._waiting = "".join(self._waiting), []
-            await self._outbox.put(ToolOutput(tool_call_id=self._call_id, text=text))
-            await trio.sleep(SHOW_EVERY)
-        self._is_showing = False
+        with self._scope:
+            while self._waiting:
+                text, self._waiting = "".join(self._waiting), []
+                await self._outbox.put(ToolOutput(tool_call_id=self._call_id, text=text))
+                await trio.sleep(SHOW_EVERY)
+            self._is_showing = False
 
 
 def _truncated(text: str, limit: int) -> str:

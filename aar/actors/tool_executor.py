@@ -6,36 +6,65 @@ the way is a result that the model can read.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 
 import trio
 
 from aar.actors.tool_call import Outbox, Parcel, run_call
 from aar.actors.workbench import Progress, Workbench
+from aar.kernel.alone import errors_alone
 from aar.messages.events import Event, ToolCall, ToolOutput, ToolResult
 
 __all__ = ["tool_executor"]
 
 
-@trio.as_safe_channel
-async def tool_executor(bench: Workbench, calls: Sequence[ToolCall], progress: Progress) -> AsyncGenerator[Event, None]:
-    """Run the calls and hand out what happens: approvals, starts, live output, and every result in call order."""
+@asynccontextmanager
+async def tool_executor(
+    bench: Workbench, calls: Sequence[ToolCall], progress: Progress
+) -> AsyncIterator[AsyncIterator[Event]]:
+    """Yields an iterator over what happens: approvals, starts, live output, and every result in call order.
+
+    Asking for the next event says that the last one is dealt with: a tool starts only once its start is on record.
+    Leaving the block ends all calls that still run.
+    """
     send, receive = trio.open_memory_channel[Parcel](0)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_run_all, bench, calls, progress, send)
-        async with receive:
-            async for parcel in receive:
-                yield parcel.event
-                parcel.taken.set()
+    with errors_alone():
+        async with trio.open_nursery() as nursery, receive:
+            nursery.start_soon(_run_all, bench, calls, progress, Outbox(send, nursery))
+            try:
+                yield _Happenings(receive)
+            finally:
+                nursery.cancel_scope.cancel()
 
 
-async def _run_all(
-    bench: Workbench, calls: Sequence[ToolCall], progress: Progress, send: trio.MemorySendChannel[Parcel]
-) -> None:
-    async with send:
-        outbox = Outbox(send)
-        results = _InCallOrder(calls, outbox, progress)
+class _Happenings:
+    """The reading end: events one at a time."""
+
+    def __init__(self, receive: trio.MemoryReceiveChannel[Parcel]) -> None:
+        self._receive = receive
+        self._last: Parcel | None = None
+
+    def __aiter__(self) -> _Happenings:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._last is not None:
+            self._last.taken.set()
+        try:
+            self._last = await self._receive.receive()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+        return self._last.event
+
+
+async def _run_all(bench: Workbench, calls: Sequence[ToolCall], progress: Progress, outbox: Outbox) -> None:
+    results = _InCallOrder(calls, outbox, progress)
+    with outbox:
         for group in _side_by_side(bench, calls):
+            if len(group) == 1:
+                await _run_one(bench, group[0], outbox, progress, results)
+                continue
             async with trio.open_nursery() as nursery:
                 for call in group:
                     nursery.start_soon(_run_one, bench, call, outbox, progress, results)

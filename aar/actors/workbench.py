@@ -17,6 +17,7 @@ from aar.messages.approvals import ApprovalsCommand
 from aar.messages.events import Notice, ToolResult
 from aar.messages.settings import AgentConfig
 from aar.prompt import layers, system_prompt
+from aar.safety.paths import PathGuard
 from aar.safety.sandbox import Sandbox, sandbox_for
 from aar.tools.registry import ToolRegistry
 from aar.usage import Price, price_table
@@ -83,6 +84,16 @@ class Workbench:
             self._kept["sandbox_of"] = config
         sandbox: Sandbox = self._kept["sandbox"]
         return sandbox
+
+    @property
+    def paths(self) -> PathGuard:
+        """What tools may read and write: compiled once per settings, asked at every call."""
+        safety = self.config.safety
+        if self._kept.get("paths_of") is not safety:
+            self._kept["paths"] = PathGuard(self.cwd, safety, state_dir=str(self.home))
+            self._kept["paths_of"] = safety
+        guard: PathGuard = self._kept["paths"]
+        return guard
 
     @property
     def prices(self) -> Mapping[str, Price]:
