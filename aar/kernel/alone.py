@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import trio
 
@@ -24,7 +25,16 @@ def errors_alone() -> Iterator[None]:
         leaves = [leaf for leaf in _leaves(group) if not isinstance(leaf, trio.Cancelled)]
         if len(leaves) != 1 or isinstance(leaves[0], RestartLimit):
             raise
-        raise leaves[0] from leaves[0].__cause__
+        _raise_as_it_is(leaves[0])
+
+
+def _raise_as_it_is(error: BaseException) -> NoReturn:
+    """Without the group as its context, and with the context that it had."""
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

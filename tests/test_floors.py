@@ -1,0 +1,107 @@
+"""Who may import whom. A floor knows the floors below it; neighbours on the second floor do not know each other."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in ROOT.glob("aar/**/*.py")}
+MODULES = {name.removesuffix(".__init__"): path for name, path in SOURCES.items()}
+
+GROUND = ["messages", "errors", "_version"]
+NEIGHBOURS = ["kernel", "journal", "providers", "tools", "processes", "safety", "hooks", "config", "prompt", "usage"]
+NEIGHBOURS += ["attachments", "logs"]
+FACES = [
+    "testing",
+    "agent",
+    "local",
+    "runtime",
+    "extensions",
+    "client",
+    "engine",
+    "display",
+]  # each may use what stands after it
+FOR_TRANSPORTS = ["config", "prompt", "usage", "attachments", "logs"]
+ENTRANCES = ["aar", "aar.__main__"]  # the lazy public names, and the command line
+
+EXCEPTIONS = {  # a module or package, and the neighbours that it may know
+    "aar.tools": ["safety", "processes"],
+    "aar.safety.sandbox": ["processes"],
+    "aar.providers.local": ["processes"],
+}
+
+
+def unit(module: str) -> str:
+    """The part of the house: `aar.journal.state` stands in `journal`."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def allowed(module: str) -> list[str]:
+    here = unit(module)
+    extra = [name for place, names in EXCEPTIONS.items() if f"{module}.".startswith(f"{place}.") for name in names]
+    if here in GROUND:
+        return GROUND
+    if here in NEIGHBOURS:
+        return [here, *GROUND, *extra]
+    if here == "actors":
+        return [here, *NEIGHBOURS, *GROUND]
+    if here == "engine":
+        return [here, "journal", *GROUND]
+    if here in FACES:
+        return [*FACES[FACES.index(here) :], "actors", *NEIGHBOURS, *GROUND]
+    assert here == "transports", f"{module} stands on no floor: give it one in this file"
+    return [here, *FACES, *FOR_TRANSPORTS, *GROUND]
+
+
+def imported(module: str) -> Iterator[str]:
+    """The full names of all that a module imports, also inside functions and for type checkers only."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively: write the full name"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else str(node.module)
+
+
+IMPORTED = {module: sorted(set(imported(module))) for module in sorted(MODULES)}
+
+
+def test_imports_go_down_only() -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module, names in IMPORTED.items()
+        for name in names
+        if module not in ENTRANCES and name.split(".")[0] == "aar" and unit(name) not in allowed(module)
+    ]
+    assert wrong == []
+
+
+def test_the_ground_floor_needs_only_pydantic_and_the_standard_library() -> None:
+    known = {*sys.stdlib_module_names, "aar", "pydantic", "typing_extensions"}
+    wrong = [
+        f"{module} imports {name}"
+        for module, names in IMPORTED.items()
+        for name in names
+        if unit(module) in GROUND and name.split(".")[0] not in known
+    ]
+    assert wrong == []
+
+
+def test_nobody_imports_asyncio() -> None:
+    wrong = [module for module, names in IMPORTED.items() if any(name.split(".")[0] == "asyncio" for name in names)]
+    assert wrong == []
+
+
+def test_no_module_imports_itself_in_a_ring() -> None:
+    inside = {
+        module: [name for name in names if name in MODULES]
+        for module, names in IMPORTED.items()
+        if module not in ENTRANCES
+    }
+    assert set(TopologicalSorter(inside).static_order()) >= set(inside)
