@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from aar.messages.events import Event, Recorded, decode_event, encode_event
@@ -19,40 +21,56 @@ __all__ = ["Damaged", "Line", "encode_record", "read_line", "storable"]
 
 _END = re.compile(rb',"seq":(\d+),"turn_id":("(?:[^"\\]|\\.)*"),"crc":(\d+)\}$')
 _END_BYTES = 400
+_DEEPEST = 150  # levels; readers of JSON give up at 200
 
 
 class Damaged(ValueError):
     """These bytes were never written as a line: cut, or changed."""
 
 
+@dataclass(frozen=True, slots=True)
 class Line:
     """A line as read: an event with its place (`seq` 0 in old files, which are counted), or a header's fields."""
 
-    __slots__ = ("event", "header", "seq", "turn_id")
-
-    def __init__(
-        self, event: Event | None = None, seq: int = 0, turn_id: str = "", header: dict[str, Any] | None = None
-    ) -> None:
-        self.event = event
-        self.seq = seq
-        self.turn_id = turn_id
-        self.header = header
+    event: Event | None = None
+    seq: int = 0
+    turn_id: str = ""
+    header: dict[str, Any] | None = None
+    is_checked: bool = False
 
 
 def encode_record(record: Recorded) -> tuple[Recorded, bytes]:
-    """The record as it is kept, and its line with the newline."""
-    event = record.event
-    if not math.isfinite(event.timestamp) or not math.isfinite(event.__dict__.get("duration_ms", 0.0)):
-        record = record._replace(event=storable(event))
-    try:
-        body = encode_event(record.event)
-    except PydanticSerializationError:
-        record = record._replace(event=storable(event))
+    """The record as it is kept (see `storable`), and its line with the newline."""
+    body = _encoded(record.event)
+    if body is None:
+        record = record._replace(event=storable(record.event))
         body = encode_event(record.event)
     turn_id = record.turn_id
-    quoted = f'"{turn_id}"' if turn_id.isalnum() and turn_id.isascii() else json.dumps(turn_id)
-    head = b'%b,"seq":%d,"turn_id":%b' % (body[:-1], record.seq, quoted.encode())
+    if not (turn_id.isalnum() and turn_id.isascii()):
+        record = record._replace(turn_id=_clean(turn_id, 0))
+        turn_id = json.dumps(record.turn_id)[1:-1]
+    head = b'%b,"seq":%d,"turn_id":"%b"' % (body[:-1], record.seq, turn_id.encode())
     return record, b'%b,"crc":%d}\n' % (head, crc32(head))
+
+
+def _encoded(event: Event) -> bytes | None:
+    """`None` for an event that would not come back as it is."""
+    try:
+        body = encode_event(event)
+    except PydanticSerializationError:
+        return None
+    is_suspect = b"null" in body or body.count(b"{") + body.count(b"[") > _DEEPEST
+    return None if is_suspect and not _is_plain(event.__dict__, 0) else body
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in value.values())
+    if isinstance(value, list | tuple):
+        return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in value)
+    return True
 
 
 def read_line(raw: bytes) -> Line:
@@ -65,7 +83,7 @@ def read_line(raw: bytes) -> Line:
         return _read_old_line(raw)
     if crc32(raw[: end.start(3) - len(b',"crc":')]) != int(end[3]):
         raise Damaged("the checksum does not fit")
-    return Line(decode_event(raw), int(end[1]), json.loads(end[2]))
+    return Line(decode_event(raw), int(end[1]), json.loads(end[2]), is_checked=True)
 
 
 def _read_old_line(raw: bytes) -> Line:
@@ -83,27 +101,35 @@ def _read_old_line(raw: bytes) -> Line:
 
 
 def storable(event: Event) -> Event:
-    """The event without what JSON has no form for: lone surrogates become U+FFFD, NaN and infinities `null` or 0."""
-    fields = {name: _clean(value) for name, value in dict(event).items()}
+    """The event without what could not be read back from a line of JSON.
+
+    Lone surrogates become U+FFFD, NaN and infinities `null` (a time: 0), what is nested deeper than readers go a
+    note that says so, and objects that JSON does not know their text.
+    """
+    fields = {name: _clean(value, 1) for name, value in dict(event).items()}
     for name in ("timestamp", "duration_ms"):
         if name in fields and fields[name] is None:
             fields[name] = 0.0
     return type(event).model_validate(fields)
 
 
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _has_surrogates(value) else value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(item) for item in value]
-    if hasattr(value, "model_dump"):
-        return _clean(dict(value))
-    return value
-
-
-def _has_surrogates(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+def _clean(value: Any, depth: int) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case float():
+            return value if math.isfinite(value) else None
+        case None | bool() | int():
+            return value
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case BaseModel():
+            return _clean(dict(value), depth)
+        case dict() | list() | tuple() | set() | frozenset() if depth >= _DEEPEST:
+            return "[nested too deeply]"
+        case dict():
+            return {_clean(str(key), depth): _clean(item, depth + 1) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_clean(item, depth + 1) for item in value]
+        case _:
+            return _clean(str(value), depth)

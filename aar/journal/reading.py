@@ -20,6 +20,7 @@ class Parsed:
     records: list[Recorded] = field(default_factory=list)
     whole: int = 0
     torn: bytes = b""
+    is_checked: bool = False
 
 
 def parse_journal(data: bytes, session_id: str, name: str) -> Parsed:
@@ -59,6 +60,9 @@ def _take(parsed: Parsed, line: Line, session_id: str) -> None:
         return
     if line.event is None or isinstance(line.event, HINTS):
         return
+    if parsed.is_checked and not line.is_checked:
+        raise Damaged("the checksum is missing")
+    parsed.is_checked = line.is_checked
     last = parsed.records[-1].seq if parsed.records else 0
     if line.seq and last and line.seq != last + 1:
         raise _Misplaced(f"number {line.seq} follows number {last}")
