@@ -108,9 +108,7 @@ class PathGuard:
 
     def check(self, path: str, *, write: bool) -> str | None:
         """Why this path is forbidden, or `None`. Both its spelling and what it leads to are judged."""
-        if "\0" in path:
-            return "the path contains a NUL character"
-        return self.judge(self._literal(path), self.resolve(path), write=write)
+        return _is_no_name(path) or self.judge(self._literal(path), self.resolve(path), write=write)
 
     def judge(self, literal: str, resolved: str, *, write: bool) -> str | None:
         """As `check`, for the two absolute forms of a path."""
@@ -247,8 +245,24 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _real(path: str) -> str:
-    resolved = os.path.realpath(path)
-    return "/" + resolved.lstrip("/") if resolved.startswith("//") else resolved
+    """Links followed. While somebody keeps replacing one, as spelled: the opener follows none and will notice."""
+    for _ in range(_ATTEMPTS):
+        try:
+            resolved = os.path.realpath(path)
+        except OSError:
+            continue
+        return "/" + resolved.lstrip("/")
+    return os.path.abspath(path)
+
+
+def _is_no_name(path: str) -> str | None:
+    if "\0" in path:
+        return "the path contains a NUL character"
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return "the path contains half a surrogate pair"
+    return None
 
 
 def _state_patterns(state_dir: str | None) -> list[str]:

@@ -330,7 +330,7 @@ async def test_files_that_only_look_like_protected_ones_can_be_written(work: Pat
 def test_reading_gives_back_every_line_whatever_the_text(text: str) -> None:
     data = text.encode()
     shown = files._numbered(data, 1, 500, 10_000)
-    expected = [line for line in text.split("\n")]
+    expected = text.split("\n")
     if expected[-1] == "":
         expected.pop()
     endings = ["\n"] * text.count("\n") + [""]

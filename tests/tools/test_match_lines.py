@@ -12,29 +12,10 @@ from aar.tools import match_lines
 
 PIECES = st.sampled_from(
     [
-        "a",
-        "b",
-        "K",
-        "k",
-        " ",
-        ".",
-        "*",
-        "+",
-        "?",
-        "^",
-        "$",
-        "|",
-        "(",
-        ")",
-        "[ab]",
-        "{2}",
-        "{0}",
-        "{",
-        "}",
-        r"\b",
-        r"\x61",
+        *"abKk .*+?^$|(){}ſé",
+        *("[ab]", "{2}", "{0}", "(?i)", "\\\\", r"\N{LATIN SMALL LETTER A}", r"\x61", r"\141", r"\u0061"),
+        *(r"\b", r"\.", r"\w", r"\s", r"\d", r"\Z"),
     ]
-    + [r"\.", r"\w", r"\s", r"\d", r"\141", r"\u0061", r"\Z", "\\\\", r"\N{LATIN SMALL LETTER A}", "(?i)", "ſ", "é"]
 )
 TEXTS = st.text("abkKsSſK. é\\\n\r{}", max_size=40)
 
