@@ -4,6 +4,7 @@ A service is an async function that iterates over its mailbox; a `Supervisor` ru
 same mailbox when it fails. A worker is an async generator under `trio.as_safe_channel`, born in its caller's scope.
 """
 
+from aar.kernel.alone import errors_alone
 from aar.kernel.envelope import Answer, Envelope
 from aar.kernel.mailbox import Mailbox, MailboxStatistics
 from aar.kernel.ref import LocalRef, Ref
@@ -25,5 +26,6 @@ __all__ = [
     "Request",
     "Restart",
     "Supervisor",
+    "errors_alone",
     "open_supervisor",
 ]

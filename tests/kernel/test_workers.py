@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
 import trio
@@ -19,7 +19,7 @@ class Pages:
         self.done: list[str] = []
         self.read = trio.as_safe_channel(self._read)
 
-    async def _read(self, count: int) -> AsyncIterator[str]:
+    async def _read(self, count: int) -> AsyncGenerator[str, None]:
         try:
             for number in range(count):
                 self.done.append(f"page {number}")
@@ -52,7 +52,7 @@ async def test_a_worker_with_a_nursery_of_its_own_has_to_unwrap_that_itself() ->
         raise Bug("deep")
 
     @trio.as_safe_channel
-    async def worker() -> AsyncIterator[int]:
+    async def worker() -> AsyncGenerator[int, None]:
         yield 1
         async with trio.open_nursery() as nursery:
             nursery.start_soon(fail)
