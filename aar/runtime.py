@@ -32,7 +32,7 @@ from aar.providers.base import Provider
 from aar.tools import builtin_tools
 from aar.tools.registry import ToolRegistry
 
-__all__ = ["Runtime", "open_runtime", "toolbox_for"]
+__all__ = ["Runtime", "open_runtime", "reading_rule", "session_store", "toolbox_for"]
 
 TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
 
@@ -111,11 +111,6 @@ def toolbox_for(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry
 
 
 # --- what transports need before or without a runtime -----------------------------------------
-
-
-def available_tools(config: AgentConfig) -> list[ToolSpec]:
-    """The tools that a session with these settings starts with, in the order in which models see them."""
-    return _toolbox(config, None).list_tools()
 
 
 def session_store(config: AgentConfig, *, home: Path, cwd: str) -> Store:

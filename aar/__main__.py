@@ -1,0 +1,35 @@
+"""`python -m aar`, and what the console script `aar` calls."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    from aar.transports.cli.help import prepared_text
+
+    try:
+        text = prepared_text(sys.argv[1:])
+        if text is not None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            code = 0
+        else:
+            from aar.transports.cli.app import run_command
+
+            code = run_command(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:  # whoever read us has left: what Python would write while it ends goes nowhere
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 130
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

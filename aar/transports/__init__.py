@@ -1,0 +1,1 @@
+"""Ways to reach Aar. Each is a folder that knows the client and nothing below it."""

@@ -1,0 +1,108 @@
+"""Asking a person whether a tool may run: on standard error, answered at the terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import trio
+
+from aar.client import SessionHandle
+from aar.display import visible
+from aar.messages.approvals import DecisionName
+from aar.messages.events import ApprovalRequested, ApprovalResolved, Event, TurnEnded
+from aar.transports.cli.lines import Lines
+from aar.transports.cli.look import look_for
+from aar.transports.cli.screen import Screen
+
+__all__ = ["Approver", "described"]
+
+QUESTION = "Allow? [y]es / [n]o / [a]lways: "
+VALUE_LIMIT = 120  # characters of an argument inside the panel
+_LONG = ("content", "old_string", "new_string", "file_text", "new_content")
+_WHOLE = ("command", "path")  # what decides is never cut
+_ANSWERS: dict[str, DecisionName] = {"y": "allow", "yes": "allow", "a": "allow_always", "always": "allow_always"}
+
+
+class Approver:
+    """Asks one question at a time. `is_asking` while one stands on the screen."""
+
+    def __init__(self, handle: SessionHandle, screen: Screen, lines: Lines) -> None:
+        self._handle = handle
+        self._screen = screen
+        self._lines = lines
+        self._look = look_for(screen, is_terminal=screen.err_is_terminal)
+        self._open: dict[str, trio.CancelScope] = {}
+        self._turn = trio.Lock()
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is somebody who sees a question and can answer it."""
+        return self._lines.is_terminal and self._screen.err_is_terminal
+
+    @property
+    def is_asking(self) -> bool:
+        return bool(self._open)
+
+    def notice(self, event: Event, nursery: trio.Nursery) -> None:
+        """Start a question, or take one back that is settled."""
+        if isinstance(event, ApprovalRequested) and self.can_ask:
+            self._open[event.tool_call_id] = trio.CancelScope()
+            nursery.start_soon(self._ask, event)
+        elif isinstance(event, ApprovalResolved):
+            self._withdraw(event.tool_call_id)
+        elif isinstance(event, TurnEnded):
+            for call_id in list(self._open):
+                self._withdraw(call_id)
+
+    def _withdraw(self, call_id: str) -> None:
+        scope = self._open.pop(call_id, None)
+        if scope is not None:
+            scope.cancel()
+
+    async def _ask(self, question: ApprovalRequested) -> None:
+        with self._open[question.tool_call_id]:
+            async with self._turn:
+                await self._show(question)
+                self._lines.forget()
+                await self._screen.tell(QUESTION)
+                answer = await self._lines.read()
+                if answer is None:
+                    await self._screen.tell("\n")
+                self._screen.typed_newline()
+            decision = _ANSWERS.get((answer or "").strip().lower(), "deny")
+            self._open.pop(question.tool_call_id, None)
+            await self._handle.decide(question.tool_call_id, decision)
+
+    async def _show(self, question: ApprovalRequested) -> None:
+        await self._screen.start_line()
+        for name, text in _long_texts(question.arguments):
+            await self._screen.tell(f"{visible(name)}:\n{visible(text)}\n")
+        lines = [visible(question.tool_name), described(question.arguments)]
+        if question.reason:
+            lines.append(f"Reason: {question.reason}")
+        await self._screen.tell(self._look.panel("Approval Required", "\n".join(lines), "yellow"))
+
+
+def described(arguments: dict[str, Any]) -> str:
+    """The arguments for a panel, one line each. Long texts are shown above it, what decides is shown whole."""
+    if not arguments:
+        return "  (no arguments)"
+    return "\n".join(f"  {visible(str(name))}: {_value(str(name), value)}" for name, value in arguments.items())
+
+
+def _value(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if name in _WHOLE or len(text) <= VALUE_LIMIT:
+        return visible(text)
+    if name in _LONG:
+        return f"({len(text)} chars, {text.count(chr(10)) + 1} lines — shown above)"
+    return visible(text[:VALUE_LIMIT]) + "…"
+
+
+def _long_texts(arguments: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (name, value)
+        for name, value in arguments.items()
+        if name in _LONG and isinstance(value, str) and len(value) > VALUE_LIMIT
+    ]

@@ -1,0 +1,96 @@
+"""Exit codes, and the wall between errors and the user: one clear line for each, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+
+import trio
+
+from aar.display import plain
+from aar.errors import AarError, ClientGone, ConfigError, InvalidMessage
+
+__all__ = [
+    "CANCELLED",
+    "DONE",
+    "FAILED",
+    "HUNG_UP",
+    "TERMINATED",
+    "USAGE",
+    "code_of_stop",
+    "complain",
+    "leaves",
+    "run_to_code",
+]
+
+DONE = 0
+FAILED = 1
+USAGE = 2
+HUNG_UP = 129
+CANCELLED = 130
+TERMINATED = 143
+
+_STOPS = {
+    "end_turn": DONE,
+    "max_tokens": DONE,
+    "max_steps": 3,
+    "timed_out": 4,
+    "budget_exceeded": 5,
+    "cancelled": CANCELLED,
+}
+
+logger = logging.getLogger(__name__)
+
+
+def code_of_stop(stop: str) -> int:
+    """The exit code for the way a turn ended."""
+    return _STOPS.get(stop, FAILED)
+
+
+def run_to_code(work: Callable[[], Awaitable[int]]) -> int:
+    """Run `work` under Trio. Errors become lines on standard error and an exit code."""
+    try:
+        return trio.run(work)
+    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # a wall: nothing but people is above us
+        return _code_of(error)
+
+
+def complain(text: str) -> None:
+    """One line, or several, for the user on standard error."""
+    with contextlib.suppress(OSError):  # nobody reads it
+        print(f"aar: {plain(text)}", file=sys.stderr, flush=True)
+
+
+def _code_of(error: BaseException) -> int:
+    found = list(leaves(error))
+    if any(isinstance(leaf, KeyboardInterrupt) for leaf in found):
+        return CANCELLED
+    logger.debug("the command failed", exc_info=error)
+    for text in dict.fromkeys(_sentence(leaf) for leaf in found):
+        if text:
+            complain(text)
+    if any(isinstance(leaf, ClientGone | BrokenPipeError) for leaf in found):
+        return CANCELLED
+    return USAGE if all(isinstance(leaf, ConfigError | InvalidMessage) for leaf in found) else FAILED
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors inside a group, at any depth; an error alone is its own leaf."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, ClientGone | BrokenPipeError):
+        return ""
+    if isinstance(error, AarError):
+        return str(error) or type(error).__name__
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    return f"internal error ({type(error).__name__}): {error}. With --log-level debug the log says where."

@@ -1,0 +1,77 @@
+"""Lines of standard input, without holding up the event loop and without changing how the terminal works.
+
+The terminal stays in its line mode, so it edits the line itself, and there is nothing to restore.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import termios
+
+import trio
+
+__all__ = ["Lines"]
+
+_CHUNK = 65_536
+
+
+class Lines:
+    """A reader of one descriptor, terminal, pipe or file; one call at a time."""
+
+    def __init__(self, descriptor: int = 0) -> None:
+        self._descriptor = descriptor
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._text = ""
+        self._is_polled = True
+        self.is_terminal = os.isatty(descriptor)
+        self.is_at_end = False
+
+    async def read(self) -> str | None:
+        """The next line without its end; `None` at the end of the input."""
+        while "\n" not in self._text and not self.is_at_end:
+            await self._read_more()
+        line, end, rest = self._text.partition("\n")
+        self._text = rest
+        if end or line:
+            return line.removesuffix("\r")
+        if self.is_terminal:
+            self.is_at_end = False  # Ctrl+D ends one reading of a terminal, not the terminal
+        return None
+
+    async def read_all(self) -> str:
+        """Everything up to the end of the input."""
+        while not self.is_at_end:
+            await self._read_more()
+        text, self._text = self._text, ""
+        return text
+
+    def forget(self) -> None:
+        """Drop what was typed ahead: an answer must come after its question."""
+        self._text = ""
+        if self.is_terminal:
+            with contextlib.suppress(termios.error):  # the terminal is gone; reading will say so
+                termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+    async def _read_more(self) -> None:
+        data = await self._read_bytes()
+        self.is_at_end = not data
+        self._text += self._decoder.decode(data, final=not data)
+
+    async def _read_bytes(self) -> bytes:
+        """Nothing, too, for an input that cannot be read (any more)."""
+        try:
+            if self._is_polled:
+                await trio.lowlevel.wait_readable(self._descriptor)
+                return os.read(self._descriptor, _CHUNK)
+        except PermissionError:
+            self._is_polled = False  # a regular file: always ready, so the kernel does not watch it
+        except BlockingIOError:
+            return await self._read_bytes()
+        except OSError:
+            return b""
+        try:
+            return await trio.to_thread.run_sync(os.read, self._descriptor, _CHUNK, abandon_on_cancel=True)
+        except OSError:
+            return b""

@@ -1,0 +1,78 @@
+"""How things look: plain lines for files, pipes and `NO_COLOR`; colours, panels and Markdown on a terminal.
+
+Takes text that is harmless already (`plain`, `visible`) and gives text to write, each with its newline at the end.
+"""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any, Protocol
+
+from aar.transports.cli.screen import Screen
+
+__all__ = ["Look", "look_for"]
+
+
+class Look(Protocol):
+    def panel(self, title: str, text: str, style: str) -> str: ...
+    def markdown(self, text: str) -> str: ...
+    def styled(self, text: str, style: str) -> str: ...
+    def right(self, text: str, style: str = "dim") -> str: ...
+
+
+def look_for(screen: Screen, *, is_terminal: bool) -> Look:
+    """The look for a stream of this screen."""
+    return ColourLook(screen) if is_terminal and screen.has_colour else PlainLook(screen, is_terminal)
+
+
+class PlainLook:
+    def __init__(self, screen: Screen, is_terminal: bool) -> None:
+        self._screen = screen
+        self._is_terminal = is_terminal
+
+    def panel(self, title: str, text: str, style: str) -> str:
+        return f"{title}\n{text}\n" if text else f"{title}\n"
+
+    def markdown(self, text: str) -> str:
+        return f"{text}\n"
+
+    def styled(self, text: str, style: str) -> str:
+        return text
+
+    def right(self, text: str, style: str = "dim") -> str:
+        return f"{text:>{self._screen.width - 1}}\n" if self._is_terminal else f"{text}\n"
+
+
+_CODES = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36", "bold": "1"}
+
+
+class ColourLook:
+    """Rich is loaded with the first panel or the first Markdown, not before."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def panel(self, title: str, text: str, style: str) -> str:
+        from rich.panel import Panel
+        from rich.text import Text
+
+        body = Text(text, overflow="fold")
+        return self._drawn(Panel(body, title=Text(title), title_align="left", border_style=style))
+
+    def markdown(self, text: str) -> str:
+        from rich.markdown import Markdown
+
+        return self._drawn(Markdown(text, hyperlinks=False))
+
+    def styled(self, text: str, style: str) -> str:
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if text else text
+
+    def right(self, text: str, style: str = "dim") -> str:
+        return self.styled(f"{text:>{self._screen.width - 1}}", style) + "\n"
+
+    def _drawn(self, drawing: Any) -> str:
+        from rich.console import Console
+
+        sheet = StringIO()
+        Console(file=sheet, force_terminal=True, width=self._screen.width, color_system="standard").print(drawing)
+        return sheet.getvalue()

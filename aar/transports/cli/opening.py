@@ -1,0 +1,69 @@
+"""From flags to a live session: the settings, the model, the runtime, the session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aar.client import SessionHandle, Sessions
+from aar.config import Loaded, aar_home
+from aar.errors import SessionNotFound
+from aar.messages.settings import AgentConfig
+from aar.runtime import open_runtime, session_store
+from aar.transports.cli.finding import with_model
+from aar.transports.cli.flags import SessionFlags
+from aar.transports.cli.screen import Screen
+
+__all__ = ["Conversation", "here", "open_conversation"]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A live session and the settings it was opened with. `remark` says how it came to be, for people."""
+
+    handle: SessionHandle
+    config: AgentConfig
+    remark: str = ""
+
+
+def here() -> str:
+    """The folder that a new session works in: this one, with links resolved."""
+    return os.path.realpath(os.getcwd())
+
+
+@asynccontextmanager
+async def open_conversation(loaded: Loaded, flags: SessionFlags, screen: Screen) -> AsyncIterator[Conversation]:
+    """The session that the flags ask for, in a runtime of its own, until the block is left.
+
+    Raises `SessionNotFound`, `SessionInUse` and whatever keeps a model from being used.
+    """
+    cwd, home = here(), aar_home()
+    config = await with_model(_watched(loaded), home, screen)
+    async with open_runtime(config, store=session_store(config, home=home, cwd=cwd), home=home) as runtime:
+        handle, remark = await _session(runtime.sessions, flags, cwd, config)
+        yield Conversation(handle, config, remark)
+
+
+def _watched(loaded: Loaded) -> Loaded:
+    """People are looking, so answers come as they are made, unless the file says otherwise."""
+    if loaded.origins["streaming"] != "default":
+        return loaded
+    config = loaded.config.model_copy(update={"streaming": True})
+    return Loaded(config, loaded.origins, loaded.warnings)
+
+
+async def _session(sessions: Sessions, flags: SessionFlags, cwd: str, config: AgentConfig) -> tuple[SessionHandle, str]:
+    session_id, remark = flags.session, ""
+    if flags.resume:
+        newest = (await sessions.list(cwd=cwd, limit=1)).sessions
+        session_id = newest[0].session_id if newest else None
+        remark = "" if newest else "There is no session of this folder yet: this is a new one."
+    if session_id is None:
+        return await sessions.open(cwd), remark
+    try:
+        handle = await sessions.load(session_id, cwd=cwd, config=config)
+    except SessionNotFound as error:
+        raise SessionNotFound(f"Session {session_id} not found") from error
+    return handle, f"Resumed session {session_id}"

@@ -1,0 +1,154 @@
+"""What `run` writes: text for people, or a JSON document or a stream of JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from aar.client import SessionHandle
+from aar.display import plain
+from aar.messages.events import (
+    AssistantMessage,
+    ErrorEvent,
+    Event,
+    ProviderMeta,
+    Recorded,
+    SessionEvent,
+    ToolResult,
+    encode_event,
+)
+from aar.transports.cli.render import Renderer
+from aar.transports.cli.screen import Screen
+
+__all__ = ["JsonReport", "Report", "StreamReport", "TextReport", "event_line", "result_document"]
+
+
+def event_line(record: Recorded) -> str:
+    """One event as a line of JSON: its own fields, then `seq` (of facts) and `turn_id`."""
+    place = {"seq": record.seq, "turn_id": record.turn_id} if record.seq else {"turn_id": record.turn_id}
+    event = encode_event(record.event).decode()
+    return f"{event[:-1]},{json.dumps(place, separators=(',', ':'))[1:]}\n"
+
+
+class Report(Protocol):
+    """What one `aar run` tells: `begin`, then `show` for each fact and hint of the turn, then `end`."""
+
+    async def begin(self) -> None: ...
+    async def show(self, record: Recorded) -> None: ...
+    async def end(self, stop: str, failure: str | None) -> None: ...
+
+
+class TextReport:
+    """The answer on standard output, for people the rest on standard error."""
+
+    def __init__(self, screen: Screen, handle: SessionHandle, *, verbose: bool) -> None:
+        self._screen = screen
+        self._handle = handle
+        self._renderer = Renderer(screen, verbose=verbose)
+
+    async def begin(self) -> None:
+        pass
+
+    async def show(self, record: Recorded) -> None:
+        await self._renderer.show(record)
+
+    async def end(self, stop: str, failure: str | None) -> None:
+        await self._screen.start_line()
+        if failure is not None:
+            await self._screen.tell(f"aar: {plain(failure)}\n")
+        await self._screen.tell(f"Session: {self._handle.session_id}\n")
+
+
+class JsonReport:
+    """One document when all is over."""
+
+    def __init__(self, screen: Screen, handle: SessionHandle) -> None:
+        self._screen = screen
+        self._handle = handle
+        self._after = handle.seq
+
+    async def begin(self) -> None:
+        pass
+
+    async def show(self, record: Recorded) -> None:
+        pass
+
+    async def end(self, stop: str, failure: str | None) -> None:
+        document = result_document(self._handle, self._after, stop, failure)
+        await self._screen.say(json.dumps(document, ensure_ascii=False) + "\n")
+
+
+class StreamReport:
+    """The events of the turn as they happen, a line each, after the one that says how the session came to life."""
+
+    def __init__(self, screen: Screen, handle: SessionHandle) -> None:
+        self._screen = screen
+        self._handle = handle
+
+    async def begin(self) -> None:
+        opened = [record for record in self._handle.records() if isinstance(record.event, SessionEvent)]
+        await self._screen.say(event_line(opened[-1]))
+
+    async def show(self, record: Recorded) -> None:
+        if record.turn_id:
+            await self._screen.say(event_line(record))
+
+    async def end(self, stop: str, failure: str | None) -> None:
+        if failure is not None:
+            await self._screen.tell(f"aar: {plain(failure)}\n")
+
+
+def result_document(handle: SessionHandle, after: int, stop: str, failure: str | None = None) -> dict[str, Any]:
+    """The outcome of the turn whose facts come after `after`, also of one that failed."""
+    session = handle.snapshot()
+    turn = [record.event for record in handle.records(after=after)]
+    return {
+        "session_id": handle.session_id,
+        "response": _response(session.events),
+        "tool_results": [_tool_result(event) for event in turn if isinstance(event, ToolResult)],
+        "state": str(session.state),
+        "step_count": session.step_count,
+        "stop": stop,
+        "usage": _usage(turn),
+        "cost": sum(float(event.data.get("cost", 0.0)) for event in turn if isinstance(event, ProviderMeta)),
+        "error": _error(turn, stop, failure),
+    }
+
+
+def _response(events: Sequence[Event]) -> str:
+    for event in reversed(events):
+        if isinstance(event, AssistantMessage) and event.content.strip():
+            return event.content
+    for event in reversed(events):
+        if isinstance(event, ToolResult) and not event.is_error:
+            return event.output
+    return ""
+
+
+def _tool_result(event: ToolResult) -> dict[str, Any]:
+    return {
+        "tool_name": event.tool_name,
+        "output": event.output,
+        "is_error": event.is_error,
+        "duration_ms": event.duration_ms,
+    }
+
+
+def _usage(turn: Sequence[Event]) -> dict[str, int]:
+    total = Counter({"input_tokens": 0, "output_tokens": 0})
+    for event in turn:
+        if isinstance(event, ProviderMeta):
+            total.update(event.usage)
+    return dict(total)
+
+
+def _error(turn: Sequence[Event], stop: str, failure: str | None) -> dict[str, Any] | None:
+    """The last error of a turn that did not end by itself."""
+    if failure is not None:
+        return {"message": failure, "recoverable": False}
+    if stop in ("end_turn", "max_tokens"):
+        return None
+    errors = [event for event in turn if isinstance(event, ErrorEvent)]
+    return {"message": errors[-1].message, "recoverable": errors[-1].recoverable} if errors else None

@@ -1,0 +1,136 @@
+"""Standard output and standard error of one process, written without ever holding the event loop up.
+
+Answers go to standard output, everything else to standard error. On a terminal a status line may stand below what was
+written; it is gone before anything else appears.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Mapping
+
+import trio
+
+from aar.display import plain
+from aar.errors import ClientGone
+
+__all__ = ["Screen"]
+
+_CLEAR = "\r\x1b[K"
+_DEFAULT_WIDTH = 80
+
+
+class Screen:
+    """Use from one Trio run. `is_live`: standard error is a terminal that can show a status line."""
+
+    def __init__(self, *, out: int = 1, err: int = 2, environ: Mapping[str, str] = os.environ) -> None:
+        self._out = out
+        self._err = err
+        self._lock = trio.Lock()
+        self._threads = {out: trio.CapacityLimiter(1), err: trio.CapacityLimiter(1)}
+        self._status = ""
+        self._tail = ""  # what stands on the last line of the terminal, without its newline
+        self._err_is_gone = False
+        self.out_is_terminal = os.isatty(out)
+        self.err_is_terminal = os.isatty(err)
+        is_smart = environ.get("TERM", "") not in ("", "dumb")
+        self.is_live = self.err_is_terminal and is_smart
+        self.has_colour = is_smart and not environ.get("NO_COLOR")
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal; 80 where there is none."""
+        for descriptor in (self._out, self._err):
+            try:
+                return max(os.get_terminal_size(descriptor).columns, 20)
+            except OSError:
+                continue
+        return _DEFAULT_WIDTH
+
+    @property
+    def is_at_line_start(self) -> bool:
+        return not self._tail
+
+    async def say(self, text: str) -> None:
+        """Write to standard output. Raises `ClientGone` when its reader has left."""
+        async with self._lock:
+            await self._clear_status()
+            if self.out_is_terminal:
+                self._remember(text)
+            try:
+                await self._write(self._out, text)
+            except OSError as error:
+                raise ClientGone(f"standard output: {error.strerror or error}") from error
+
+    async def tell(self, text: str) -> None:
+        """Write to standard error. Nobody reading it is no reason to stop."""
+        async with self._lock:
+            await self._clear_status()
+            if self.err_is_terminal:
+                self._remember(text)
+            await self._write_err(text)
+
+    async def start_line(self) -> None:
+        """End the line that standard error shares with an answer on the same terminal, if one is open."""
+        if self._tail:
+            await self.tell("\n")
+
+    def typed_newline(self) -> None:
+        """Somebody at the terminal has pressed Enter: the line that was open is not any more."""
+        self._tail = ""
+
+    async def status(self, text: str) -> None:
+        """Show a status line, or none for an empty text. Does nothing without a terminal."""
+        if not self.is_live:
+            return
+        async with self._lock:
+            if text and len(self._tail) < self.width and self._tail.isascii():
+                text = text[: self.width - 1]
+                lead = "" if self._status or not self._tail else "\n"
+                self._status = text
+                await self._write_err(
+                    f"{lead}{_CLEAR}\x1b[2m{text}\x1b[0m\r" if self.has_colour else f"{_CLEAR}{text}\r"
+                )
+            elif not text:
+                await self._clear_status()
+
+    async def _clear_status(self) -> None:
+        if self._status:
+            self._status = ""
+            back = f"\x1b[A\x1b[{len(self._tail)}C" if self._tail else ""
+            await self._write_err(_CLEAR + back)
+
+    def _remember(self, text: str) -> None:
+        *lines, last = plain(text).split("\n")
+        self._tail = last if lines else self._tail + last
+
+    async def _write_err(self, text: str) -> None:
+        if self._err_is_gone:
+            return
+        try:
+            await self._write(self._err, text)
+        except OSError:
+            self._err_is_gone = True
+
+    async def _write(self, descriptor: int, text: str) -> None:
+        """In a thread: a full pipe, a stopped terminal or a slow disk must not keep a cancel from being heard."""
+        data = text.encode(_encoding(), errors="replace")
+        limiter = self._threads[descriptor]
+        await trio.to_thread.run_sync(_write_all, descriptor, data, abandon_on_cancel=True, limiter=limiter)
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:  # somebody who shares this terminal or pipe made it so
+            waiting = select.poll()
+            waiting.register(descriptor, select.POLLOUT)
+            waiting.poll(1000)

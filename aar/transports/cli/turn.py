@@ -1,0 +1,57 @@
+"""One turn at the terminal: shown while it runs, its questions asked, ended by Ctrl+C."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from aar.client import PromptContent, SessionHandle
+from aar.messages.events import Recorded, TurnEnded
+from aar.transports.cli.approve import Approver
+from aar.transports.cli.progress import Progress
+from aar.transports.cli.screen import Screen
+from aar.transports.cli.signals import Interrupts
+
+__all__ = ["TurnView", "take_turn"]
+
+Show = Callable[[Recorded], Awaitable[None]]
+
+
+class TurnView:
+    """What a turn needs of the terminal. `show` gets every fact and hint of the turn."""
+
+    def __init__(self, screen: Screen, approver: Approver, interrupts: Interrupts, label: str, show: Show) -> None:
+        self.screen = screen
+        self.approver = approver
+        self.interrupts = interrupts
+        self.label = label
+        self.show = show
+
+
+async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView) -> TurnEnded:
+    """Run a turn and show it. Answers with its end when all of it has been shown."""
+    after = handle.seq
+    async with handle.running(prompt) as (turn_id, ended):
+        with view.interrupts.during_turn(lambda: handle.cancel(turn_id)):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_follow, handle, after, turn_id, view, nursery)
+                end = await ended()
+                if end.data.get("never_ran"):
+                    nursery.cancel_scope.cancel()
+    return end
+
+
+async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnView, turn: trio.Nursery) -> None:
+    async with trio.open_nursery() as nursery:
+        progress = Progress(view.screen, view.label)
+        nursery.start_soon(progress.run)
+        with handle.follow(after=after) as records:
+            async for record in records:
+                progress.notice(record.event)
+                await view.show(record)
+                view.approver.notice(record.event, nursery)
+                if isinstance(record.event, TurnEnded) and record.turn_id == turn_id:
+                    break
+        await view.screen.status("")
+        nursery.cancel_scope.cancel()
