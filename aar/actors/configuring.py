@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from aar.actors.workbench import Workbench
 from aar.errors import InvalidSetting
 from aar.messages.events import ConfigChanged, Event, ProviderSwitchEvent
-from aar.messages.settings import AgentConfig, merge_patch
+from aar.messages.settings import AgentConfig, merge_settings
 
 __all__ = ["apply_patch"]
 
@@ -23,8 +23,11 @@ async def apply_patch(bench: Workbench, patch: dict[str, Any]) -> AgentConfig:
             "keys are not changed in a running session: put them into a profile of the config file or the environment"
         )
     before = bench.config.resolve_provider()
+    current = bench.journal.session.patch
+    if isinstance(patch.get("provider"), dict) and isinstance(current.get("provider"), str):
+        patch = {**patch, "provider": {"name": before.name, **patch["provider"]}}
     try:
-        after = bench.base.patched(merge_patch(bench.journal.session.patch, patch))
+        after = bench.base.patched(merge_settings(current, patch))
         provider = after.resolve_provider()
     except ValidationError as error:
         first = error.errors()[0]

@@ -36,7 +36,7 @@ from aar.messages.events import (
     UserMessage,
 )
 from aar.messages.provider import History, NeutralMessage
-from aar.messages.settings import merge_patch
+from aar.messages.settings import merge_settings
 
 __all__ = ["Session", "Standing", "cut_results", "fork", "state_after"]
 
@@ -244,7 +244,7 @@ class Session:
             case SessionEvent():
                 self._opened(event)
             case ConfigChanged():
-                self.patch = merge_patch(self.patch, event.patch)
+                self.patch = merge_settings(self.patch, event.patch)
             case PromptQueued():
                 self.queued[str(event.data.get("turn_id", turn_id))] = event
             case PromptsCleared():

@@ -25,6 +25,7 @@ __all__ = [
     "WindowsSandbox",
     "WslSandbox",
     "merge_patch",
+    "merge_settings",
 ]
 
 BUILTIN_TOOLS = (
@@ -259,8 +260,22 @@ class AgentConfig(Settings):
         return self.cost_limit if own is None else own
 
     def patched(self, patch: dict[str, Any]) -> AgentConfig:
-        """These settings with a JSON merge patch (RFC 7396) over them. Raises `pydantic.ValidationError`."""
-        return AgentConfig.model_validate(merge_patch(self.model_dump(), patch))
+        """These settings with a patch over them, see `merge_settings`. Raises `pydantic.ValidationError`."""
+        base = self.model_dump()
+        base["provider"] = self.resolve_provider().model_dump()
+        return AgentConfig.model_validate(merge_settings(base, patch))
+
+
+def merge_settings(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """`base` with a JSON merge patch over it, but a provider that is named replaces the other one as a whole.
+
+    What was set for one provider (address, key, extra) means nothing to another.
+    """
+    provider = patch.get("provider")
+    if isinstance(provider, str) or (isinstance(provider, dict) and "name" in provider):
+        base = {**base, "provider": None}
+    merged: dict[str, Any] = merge_patch(base, patch)
+    return merged
 
 
 _NULL_MEANS_SOMETHING = ("context_window", "token_budget", "cost_limit", "log_file")
