@@ -50,7 +50,10 @@ class Loaded:
 
     @property
     def provider_was_chosen(self) -> bool:
-        """Whether a flag or file said anything about the provider or its model, so that none is to be looked for."""
+        """Whether a flag or file said anything about the provider or its model, so that none is to be looked for.
+
+        The default provider as `aar init` writes it, whole and unchanged, says nothing.
+        """
         told = ("provider.name", "provider.model", "provider.base_url")
         return any(self.origins[name] == "flag" or self.origins[name].startswith("file ") for name in told)
 
@@ -70,6 +73,7 @@ def merge_config(
     chosen = file.expanduser() if file is not None else user_config_file(environ)
     raw = read_settings(chosen) if file is not None or chosen.exists() else {}
     warnings = unknown_settings(raw, str(chosen))
+    raw = _without_starter_provider(raw)
     origins = dict.fromkeys(_leaves(raw), f"file {chosen}")
     merged = _Merged(raw, origins)
     given = {name: value for name, value in (flags or {}).items() if value is not None}
@@ -79,6 +83,13 @@ def merge_config(
     merged.apply_environment(environ)
     config = validated(merged.raw, merged.source_of)
     return Loaded(config, _complete(config, merged.origins), tuple(warnings))
+
+
+def _without_starter_provider(raw: dict[str, Any]) -> dict[str, Any]:
+    """`aar init` writes the whole default provider to be edited. Left as it is, nobody has chosen it."""
+    if raw.get("provider") != ProviderConfig().model_dump(mode="json"):
+        return raw
+    return {name: value for name, value in raw.items() if name != "provider"}
 
 
 class _Merged:

@@ -56,7 +56,8 @@ def _contents() -> Iterator[tuple[str, str]]:
 
 
 def _default_config() -> dict[str, Any]:
-    data = AgentConfig().model_dump(mode="json", exclude={"system_prompt"})
+    """All settings to be edited, but those two whose absence means something: who reads along wants a stream."""
+    data = AgentConfig().model_dump(mode="json", exclude={"system_prompt", "streaming"})
     return {**data, "session_dir": data["session_dir"].replace("\\", "/")}
 
 

@@ -186,6 +186,8 @@ def test_the_default_model_is_no_model_of_another_provider(home: Path) -> None:
         ({"max_steps": 3}, {"max_steps": 4}, False),
         ({"provider": {"temperature": 0.5}}, {}, False),
         ({"provider": {"model": "m"}}, {}, True),
+        ({"provider": {"name": "anthropic"}}, {}, True),
+        ({"provider": ProviderConfig().model_dump()}, {}, False),
         ({"provider": {"base_url": "http://x"}}, {}, True),
         ({"provider": "fast", "providers": PROFILES}, {}, True),
         ({"providers": PROFILES}, {}, False),

@@ -125,6 +125,32 @@ def test_the_written_configuration_loads_as_the_defaults(home: Path) -> None:
     assert "system_prompt" not in json.loads((home / "config.json").read_text())
 
 
+def test_the_written_configuration_chooses_neither_a_provider_nor_whether_to_stream(home: Path) -> None:
+    write_starter_files(home)
+    loaded = merge_config(environ={"AAR_HOME": str(home)})
+    assert not loaded.provider_was_chosen
+    told = {name for name, origin in loaded.origins.items() if origin == "default"}
+    assert told == {name for name in loaded.origins if name.startswith("provider.")} | {"streaming", "system_prompt"}
+
+
+def test_one_changed_value_in_the_written_provider_is_a_choice(home: Path) -> None:
+    write_starter_files(home)
+    file = home / "config.json"
+    written = json.loads(file.read_text())
+    for changed in ({"api_key": "k"}, {"model": "m"}, {"temperature": 0.5}):
+        file.write_text(json.dumps({**written, "provider": {**written["provider"], **changed}}))
+        loaded = merge_config(environ={"AAR_HOME": str(home)})
+        assert loaded.provider_was_chosen
+        assert loaded.origins["provider.name"] == f"file {file}"
+
+
+def test_a_flag_chooses_also_beside_the_written_provider(home: Path) -> None:
+    write_starter_files(home)
+    loaded = merge_config(flags={"model": "m"}, environ={"AAR_HOME": str(home)})
+    assert loaded.provider_was_chosen
+    assert loaded.config.resolve_provider().label == "anthropic/m"
+
+
 @pytest.mark.covers("CFG-22")
 @pytest.mark.parametrize(
     ("name", "distro", "shell", "packages", "install"),
