@@ -1,0 +1,168 @@
+"""A model server that costs nothing: OpenAI's chat format on loopback, in a process of its own.
+
+The path of the URL says what it answers:
+
+    /text            one short text
+    /first           the same, and says when the request came
+    /tools/100       calls `noop` until the request holds 100 results, then a text
+    /chunks/5000     a stream of so many chunks
+    /silent          a stream of one chunk and then nothing, until the client leaves
+    /bash/60         calls `bash` with a command that leaves children behind, until 60 results; then a text
+
+It says on its standard output when a request to `/first` came (`request <ns>`) and when a client of `/silent` left
+(`closed <ns>`), in nanoseconds of the monotonic clock, which all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+import trio
+
+__all__ = ["Server", "open_server"]
+
+CHUNK = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" word%d"}}]}\n\n'
+LAST = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\n\r\n"
+LEAVE_CHILDREN = "(setsid sleep 60 & ); (setsid sh -c 'sleep 60 & sleep 60' & ); echo started; sleep 0.02"
+
+
+@dataclass
+class Server:
+    """A running server; `url("/text")` is what to post to."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def wait_for(self, notice: str) -> int:
+        """The time of the next such notice, in nanoseconds; blocks."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            kind, _, moment = line.partition(" ")
+            if kind == notice:
+                return int(moment)
+        raise RuntimeError("the bench server has ended")
+
+
+@contextmanager
+def open_server() -> Iterator[Server]:
+    """A server for as long as the block lasts. It ends when its standard input does, also if we are killed."""
+    command = [sys.executable, "-m", "bench.server"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            yield Server(process, int(process.stdout.readline()))
+        finally:
+            process.stdin.close()
+            process.terminate()
+
+
+# --- in the server's process ------------------------------------------------------------------
+
+
+def _say(kind: str) -> None:
+    sys.stdout.write(f"{kind} {time.monotonic_ns()}\n")
+    sys.stdout.flush()
+
+
+class _Answers:
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def of(self, path: str, body: bytes) -> bytes:
+        _, kind, *rest = path.split("/")
+        if kind in ("tools", "bash") and body.count(b'"tool_call_id"') < int(rest[0]):
+            number = next(self._numbers)
+            if kind == "bash":
+                return self._call("bash", {"command": f"{LEAVE_CHILDREN} # {number}"}, number)
+            return self._call("noop", {"n": number}, number)
+        return self._message({"role": "assistant", "content": "Done."}, "stop")
+
+    def _call(self, name: str, arguments: dict[str, Any], number: int) -> bytes:
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        call = {"id": f"call_{number}", "type": "function", "function": function}
+        return self._message({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
+
+    def _message(self, message: dict[str, Any], finish: str) -> bytes:
+        choice = {"index": 0, "message": message, "finish_reason": finish}
+        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        return json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage}).encode()
+
+
+async def _serve(answers: _Answers, stream: trio.SocketStream) -> None:
+    rest = b""
+    with suppress(EOFError, trio.BrokenResourceError):
+        while True:
+            head, body, rest = await _request(stream, rest)
+            path = head.split(b" ", 2)[1].decode()
+            if path == "/first":
+                _say("request")
+            if path.startswith(("/chunks", "/silent")):
+                await _stream_out(stream, path)
+            else:
+                answer = answers.of(path, body)  # whole, also when a stream was asked for: clients take both
+                await stream.send_all(_HEAD % (b"application/json\r\ncontent-length: %d" % len(answer)) + answer)
+
+
+async def _request(stream: trio.SocketStream, rest: bytes) -> tuple[bytes, bytes, bytes]:
+    while (end := rest.find(b"\r\n\r\n")) < 0:
+        rest += await _more(stream)
+    head, rest = rest[:end], rest[end + 4 :]
+    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    pieces, size = [rest], len(rest)
+    while size < length:
+        pieces.append(await _more(stream))
+        size += len(pieces[-1])
+    whole = b"".join(pieces)
+    return head, whole[:length], whole[length:]
+
+
+async def _more(stream: trio.SocketStream) -> bytes:
+    data = await stream.receive_some(1 << 20)
+    if not data:
+        raise EOFError
+    return data
+
+
+async def _stream_out(stream: trio.SocketStream, path: str) -> None:
+    await stream.send_all(_HEAD % b"text/event-stream\r\ntransfer-encoding: chunked")
+    _, kind, *rest = path.split("/")
+    if kind == "silent":
+        await stream.send_all(_framed(CHUNK % 0))
+        with suppress(trio.BrokenResourceError):
+            while await stream.receive_some(4096):
+                pass
+        _say("closed")
+        raise EOFError
+    for number in range(int(rest[0])):
+        await stream.send_all(_framed(CHUNK % number))
+    await stream.send_all(_framed(LAST) + b"0\r\n\r\n")
+
+
+def _framed(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def _main() -> None:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=4096)
+    print(listeners[0].socket.getsockname()[1], flush=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, partial(_serve, _Answers()), listeners)
+        await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+        nursery.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    trio.run(_main)
