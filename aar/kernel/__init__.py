@@ -1,7 +1,8 @@
 """Actors: mailboxes, addresses and supervisors. Nothing here knows what an agent is.
 
 A service is an async function that iterates over its mailbox; a `Supervisor` runs it and starts it again on the
-same mailbox when it fails. A worker is an async generator under `trio.as_safe_channel`, born in its caller's scope.
+same mailbox when it fails. A worker hands out items in its caller's scope and ends with it: in its simplest form an
+async generator under `trio.as_safe_channel`.
 """
 
 from aar.kernel.alone import errors_alone
