@@ -55,6 +55,7 @@ class Process:
         self._keeper = 0
         self._lock = trio.Lock()
         self._unread = b""
+        self._running = False
         self._closed = False
         self._gone = False
         self._failure: tuple[str, int] | None = None
@@ -88,7 +89,7 @@ class Process:
                 message = message[self._control.send(message) :]
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
-        while not self.pid and not self._closed:
+        while not (self._running or self._failure or self._closed):
             await self._readable()
             self._read_nowait()
         if self._failure is not None:
@@ -121,8 +122,10 @@ class Process:
 
     def _note(self, words: list[str]) -> None:
         match words:
-            case ["started", pid, keeper]:
+            case ["forked", pid, keeper]:
                 self.pid, self._keeper = int(pid), int(keeper)
+            case ["running"]:
+                self._running = True
             case ["exited", status]:
                 self._returncode = int(status)
             case ["failed", step, number]:

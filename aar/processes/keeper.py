@@ -10,7 +10,8 @@ It is a program of its own because Aar has threads, and a process with threads m
 exec. It imports nothing of Aar and nothing that is slow to load.
 
 The control socket carries, to the keeper, one order (length, then `marshal` of argv, cwd, environment and term_grace)
-and then end of file; from the keeper, the lines `started PID KEEPER`, or `failed STEP ERRNO`; `exited STATUS`; `gone`.
+and then end of file. From the keeper come lines: `forked PID KEEPER`, then `running` or `failed STEP ERRNO`, then
+`exited STATUS`, at last `gone`.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def _tell(control: socket.socket, line: str) -> None:
 
 def _start(control: socket.socket, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], stdio: list[int]) -> int:
     """The pid of the command, or 0 when it could not be started; Aar is told either way."""
-    report, report_write = os.pipe2(os.O_CLOEXEC)
+    ours, theirs = socket.socketpair()
     keeper = os.getpid()
     try:
         leader = os.fork()
@@ -141,25 +142,30 @@ def _start(control: socket.socket, argv: list[bytes], cwd: bytes, env: dict[byte
         _tell(control, f"failed fork {error.errno}")
         return 0
     if leader == 0:
-        _become(report_write, keeper, argv, cwd, env, stdio)
-    os.close(report_write)
-    with open(report, "rb") as pipe:
-        trouble = pipe.read().decode()
+        ours.close()
+        _become(theirs, keeper, argv, cwd, env, stdio)
+    theirs.close()
+    _tell(control, f"forked {leader} {keeper}")
+    with ours:
+        ours.send(b"+")  # not earlier: the command may kill us, and then Aar has to know that it ran
+        trouble = _recv(ours, 64).decode()  # nothing once it is running
     if trouble:
         os.waitpid(leader, 0)
         _tell(control, f"failed {trouble}")
         return 0
-    _tell(control, f"started {leader} {keeper}")
+    _tell(control, "running")
     return leader
 
 
-def _become(report: int, keeper: int, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], stdio: list[int]) -> None:
+def _become(
+    report: socket.socket, keeper: int, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], stdio: list[int]
+) -> None:
     """In the child: turn into the command. Does not return."""
     step = "chdir"
     try:
         os.setsid()
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:
+        if os.getppid() != keeper or not _recv(report, 1):
             os._exit(1)
         signal.set_wakeup_fd(-1)
         for ignored in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
@@ -170,7 +176,7 @@ def _become(report: int, keeper: int, argv: list[bytes], cwd: bytes, env: dict[b
             os.dup2(descriptor, number)
         os.execvpe(argv[0], argv, env)
     except OSError as error:
-        os.write(report, f"{step} {error.errno}".encode())
+        report.send(f"{step} {error.errno}".encode())
     finally:
         os._exit(127)
 
