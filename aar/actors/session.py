@@ -63,6 +63,7 @@ from aar.providers.base import Provider
 __all__ = ["QUEUE_LIMIT", "repair", "session"]
 
 QUEUE_LIMIT = 32  # prompts that may wait in one session
+INTERRUPTED = "Run interrupted"
 CLEAN_UP_TIMEOUT = 10.0  # seconds for closing a turn in the journal, whatever happens around it
 
 _CUT: dict[str, StopReason] = {
@@ -91,6 +92,9 @@ def session(
             try:
                 async for envelope in mailbox:
                     await conversation.take(envelope)
+            except Exception:
+                conversation.has_crashed = True
+                raise
             finally:
                 conversation.end()
 
@@ -102,7 +106,7 @@ async def repair(journal: Journal) -> None:
     if not (journal.session.turn_id or journal.session.open_calls):
         return
     results = cut_results(journal.session, "Run interrupted before this tool call was finished.")
-    error = ErrorEvent(message="Run interrupted", recoverable=True)
+    error = ErrorEvent(message=INTERRUPTED, recoverable=True)
     await journal.append(*results, error, TurnEnded(stop="interrupted"), sync=True, header=True)
 
 
@@ -131,6 +135,7 @@ class _Conversation:
         self._given = given
         self._nursery = nursery
         self._queue_limit = queue_limit
+        self.has_crashed = False
         self._running: _Turn | None = None
         self._waiting: deque[tuple[Prompt, Envelope[Any]]] = deque()
         self._steering: deque[UserMessage] = deque()
@@ -178,7 +183,7 @@ class _Conversation:
 
     def end(self) -> None:
         """The session stops: nobody waits for a prompt that will not run any more."""
-        for _, envelope in self._waiting:
+        for _, envelope in () if self.has_crashed else self._waiting:
             envelope.fail(SessionClosed(f"session {self._bench.session_id} was closed before this prompt could run"))
         self._waiting.clear()
         if self._provider is not None and self._provider is not self._given:
@@ -285,7 +290,9 @@ class _Conversation:
             logger.error("a turn of session %s failed", self._bench.session_id, exc_info=bug)
             stop, error = "error", _as_event(bug)
         finally:
-            if stop is None:  # cancelled: this turn, its session, or everything
+            if stop is None and self.has_crashed:
+                stop, error = "interrupted", ErrorEvent(message=INTERRUPTED, recoverable=True)
+            elif stop is None:  # cancelled: this turn, its session, or everything
                 stop, error = "cancelled", ErrorEvent(message=CANCELLED, recoverable=False)
             with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True):
                 turn.envelope.reply(await self._close_turn(stop, error, progress))
