@@ -287,7 +287,8 @@ class _Conversation:
             stop, error = "error", _as_event(refused)
             raise
         except Exception as bug:  # a wall: a bug in a turn ends the turn, not the session
-            logger.error("a turn of session %s failed", self._bench.session_id, exc_info=bug)
+            trace = None if isinstance(bug, AarError | ValueError) else bug  # people can mend those: no traceback
+            logger.error("a turn of session %s failed: %s", self._bench.session_id, bug, exc_info=trace)
             stop, error = "error", _as_event(bug)
         finally:
             if stop is None and self.has_crashed:

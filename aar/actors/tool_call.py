@@ -22,6 +22,8 @@ from aar.messages.events import (
     ToolStarted,
 )
 from aar.messages.tools import SideEffect, ToolOutcome
+from aar.safety.arguments import command_of
+from aar.safety.commands import redact
 from aar.safety.display import visible
 from aar.safety.grants import Grants, approval_key
 from aar.safety.policy import Verdict, decide
@@ -90,6 +92,7 @@ async def _admit_and_run(bench: Workbench, call: ToolCall, outbox: Outbox, progr
     _check_arguments(spec, call)
     call = await _before(bench, spec, call)
     await _admit(bench, spec, call, outbox)
+    _audit(bench, spec, call)
     effects = [str(effect) for effect in spec.side_effects]
     await outbox.put(ToolStarted(tool_call_id=call.tool_call_id, side_effects=effects))
     return await _run(bench, spec, call, outbox, progress)
@@ -211,6 +214,13 @@ def _resolved(bench: Workbench, spec: ToolSpec, call: ToolCall, decision: Decisi
         by=decision.by,
         key=_key(bench, spec, call),
     )
+
+
+def _audit(bench: Workbench, spec: ToolSpec, call: ToolCall) -> None:
+    """Shell commands that are about to run, for the log of a user who wants one."""
+    command = command_of(call.arguments)
+    if bench.config.safety.log_all_commands and command and SideEffect.EXECUTE in spec.side_effects:
+        logger.info("Command audit: %s", redact(command))
 
 
 # --- run --------------------------------------------------------------------------------------
