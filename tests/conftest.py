@@ -21,6 +21,7 @@ from aar.messages.events import (
     Event,
     Recorded,
     ToolResult,
+    TurnEnded,
     UserMessage,
 )
 from aar.testing import facts_of, open_test_runtime
@@ -146,6 +147,24 @@ def until() -> Callable[..., Any]:
         raise AssertionError(f"the session was closed without a {kind.__name__}")
 
     return wait
+
+
+@pytest.fixture
+def watched() -> Callable[..., Any]:
+    """`await watched(session, "go")`: every event of a turn, facts and hints, as a paced reader sees them."""
+
+    async def watch(session: SessionHandle, prompt: str) -> list[Event]:
+        seen: list[Event] = []
+        async with trio.open_nursery() as nursery:
+            with session.follow(after=session.seq, pace=100) as records:
+                nursery.start_soon(session.prompt, prompt)
+                async for record in records:
+                    seen.append(record.event)
+                    if isinstance(record.event, TurnEnded):
+                        break
+        return seen
+
+    return watch
 
 
 @pytest.fixture
