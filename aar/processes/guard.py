@@ -14,6 +14,7 @@ from pathlib import Path
 import trio
 
 from aar.processes.environment import child_environment
+from aar.processes.orphans import reap_stale
 
 __all__ = ["Guard", "current_guard", "open_guard"]
 
@@ -71,6 +72,7 @@ class Guard:
                 ours.close()
                 raise
         self._requests = trio.socket.from_stdlib_socket(ours)
+        await reap_stale()  # what an Aar left behind that was killed together with its guard
 
     async def _stop(self) -> None:
         process, self._process = self._process, None
