@@ -28,7 +28,6 @@ from aar.safety.display import visible
 from aar.safety.grants import Grants, approval_key
 from aar.safety.policy import Verdict, decide
 from aar.tools.registry import ToolContext, ToolSpec, invoke
-from aar.tools.schema import validate_arguments
 
 __all__ = ["Outbox", "Parcel", "run_call"]
 
@@ -63,7 +62,10 @@ class Outbox:
     async def put(self, event: Event) -> None:
         """Hand over one event. When this returns, a fact is on record."""
         parcel = Parcel(event)
-        await self._send.send(parcel)
+        try:
+            self._send.send_nowait(parcel)  # the reader waits nearly always; then one trip through the scheduler is enough
+        except trio.WouldBlock:
+            await self._send.send(parcel)
         await parcel.taken.wait()
 
 
@@ -102,7 +104,7 @@ def _check_arguments(spec: ToolSpec, call: ToolCall) -> None:
     if set(call.arguments) == {"raw"} and "raw" not in spec.input_schema.get("properties", {}):
         problem: str | None = "the arguments are not a JSON object; send them again, complete and valid"
     else:
-        problem = validate_arguments(spec.input_schema, call.arguments)
+        problem = spec.problem_with(call.arguments)
     if problem is not None:
         raise ToolError("invalid_arguments", f"invalid arguments for '{call.tool_name}': {problem}")
 

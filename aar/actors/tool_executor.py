@@ -99,13 +99,16 @@ class _InCallOrder:
         self._outbox = outbox
         self._progress = progress
         self._next = 0
-        self._handing_out = trio.Lock()
+        self._is_handing_out = False
 
     async def add(self, result: ToolResult) -> None:
         self._progress.done[result.tool_call_id] = result
         if self._order[self._next] != result.tool_call_id:
             await self._outbox.put(ToolOutput(tool_call_id=result.tool_call_id, finished=True))
-        async with self._handing_out:
-            while self._next < len(self._order) and self._order[self._next] in self._progress.done:
-                await self._outbox.put(self._progress.done[self._order[self._next]])
-                self._next += 1
+        if self._is_handing_out:
+            return  # whoever does so comes to this one, too
+        self._is_handing_out = True
+        while self._next < len(self._order) and self._order[self._next] in self._progress.done:
+            await self._outbox.put(self._progress.done[self._order[self._next]])
+            self._next += 1
+        self._is_handing_out = False

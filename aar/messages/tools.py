@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -25,14 +26,22 @@ ErrorCategory = Literal["unknown_tool", "no_handler", "invalid_arguments", "bloc
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
-    """The three keys that a provider sees."""
+    """The three keys that a provider sees, and the wire forms that were made of them."""
 
     name: str
     description: str
     input_schema: dict[str, Any]
+    _encoded: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def dump(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+
+    def encoded(self, codec: str, encode: Callable[[ToolSchema], bytes]) -> bytes:
+        """`encode(self)`, made once per `codec`. `encode` must depend on its schema alone."""
+        found = self._encoded.get(codec)
+        if found is None:
+            found = self._encoded[codec] = encode(self)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

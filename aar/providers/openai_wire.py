@@ -108,12 +108,14 @@ def _part(block: dict[str, Any]) -> dict[str, Any] | None:
 
 def encode_tools(tools: Iterable[ToolSchema]) -> bytes:
     """The tools as a JSON array, in the order of their names."""
-    return encode_json([_tool(tool) for tool in sorted(tools, key=lambda tool: tool.name)])
+    ordered = sorted(tools, key=lambda tool: tool.name)
+    return b"[" + b",".join(tool.encoded("openai", _encode_tool) for tool in ordered) + b"]"
 
 
-def _tool(tool: ToolSchema) -> dict[str, Any]:
+def _encode_tool(tool: ToolSchema) -> bytes:
     schema = tool.input_schema or {"type": "object", "properties": {}}
-    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": schema}}
+    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    return encode_json({"type": "function", "function": function})
 
 
 def response_format(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from aar.messages.tools import SideEffect, ToolSchema
-from aar.tools.schema import context_parameter, infer_schema
+from aar.tools.schema import ArgumentCheck, argument_check, context_parameter, infer_schema
 
 if TYPE_CHECKING:
     import trio
@@ -62,7 +62,25 @@ class ToolSpec:
 
     def schema(self) -> ToolSchema:
         """The three keys that a provider sees."""
+        return self._schema
+
+    def problem_with(self, arguments: Mapping[str, Any]) -> str | None:
+        """`None` when the arguments fit the schema, else one sentence; see `validate_arguments`."""
+        return self._check(arguments)
+
+    # What every call asks again is found out once: reading a signature costs more than running a small tool.
+
+    @cached_property
+    def _schema(self) -> ToolSchema:
         return ToolSchema(self.name, self.description, self.input_schema)
+
+    @cached_property
+    def _check(self) -> ArgumentCheck:
+        return argument_check(self.input_schema)
+
+    @cached_property
+    def _context_parameter(self) -> str | None:
+        return None if self.handler is None else context_parameter(self.handler)
 
 
 @overload
@@ -129,9 +147,8 @@ async def invoke(
     if spec.handler is None:
         raise ValueError(f"tool '{spec.name}' has no handler")
     values = dict(arguments)
-    parameter = context_parameter(spec.handler)
-    if parameter is not None:
-        values[parameter] = context
+    if spec._context_parameter is not None:
+        values[spec._context_parameter] = context
     call = partial(spec.handler, **values)
     if inspect.iscoroutinefunction(spec.handler):
         return await call()
@@ -144,6 +161,7 @@ class ToolRegistry:
 
     def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
         self._tools: dict[str, ToolSpec] = {spec.name: spec for spec in tools}
+        self._schemas: tuple[ToolSchema, ...] | None = None
 
     def register(self, name: str | None = None, **options: Any) -> Callable[[Handler], Handler]:
         """Decorator that adds a function as a tool and gives it back. Takes the options of `tool`."""
@@ -156,10 +174,12 @@ class ToolRegistry:
 
     def add(self, spec: ToolSpec) -> None:
         self._tools[spec.name] = spec
+        self._schemas = None
 
     def remove(self, name: str) -> None:
         """Forget a tool; nothing happens when there is none."""
         self._tools.pop(name, None)
+        self._schemas = None
 
     def get(self, name: str) -> ToolSpec | None:
         return self._tools.get(name)
@@ -182,7 +202,9 @@ class ToolRegistry:
 
     def schemas(self) -> tuple[ToolSchema, ...]:
         """As `to_provider_schemas`, sorted by name: equal sets of tools make equal requests."""
-        return tuple(self._tools[name].schema() for name in sorted(self._tools))
+        if self._schemas is None:
+            self._schemas = tuple(self._tools[name].schema() for name in sorted(self._tools))
+        return self._schemas
 
     def get_prompt_snippets(self) -> dict[str, str]:
         """One line per tool that has one."""

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["context_parameter", "infer_schema", "validate_arguments"]
+__all__ = ["ArgumentCheck", "argument_check", "context_parameter", "infer_schema", "validate_arguments"]
+
+ArgumentCheck = Callable[[Mapping[str, Any]], str | None]
 
 _NAMES = {
     str: "string",
@@ -60,16 +62,23 @@ def validate_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) 
 
     An empty schema accepts everything, and so does one that is itself broken. Nothing is ever fetched.
     """
-    if not schema:
-        return None
-    validator = _validator(json.dumps(schema, sort_keys=True, default=str))
-    if validator is None:
-        return None
-    try:
-        problem = next(iter(validator.iter_errors(dict(arguments))), None)
-    except (ValueError, TypeError, RecursionError):  # values that JSON does not know, such as half a surrogate pair
-        return None
-    return None if problem is None else _sentence(problem)
+    return argument_check(schema)(arguments)
+
+
+def argument_check(schema: Mapping[str, Any]) -> ArgumentCheck:
+    """`validate_arguments` for many arguments of one schema, which is read once."""
+    validator = _validator(json.dumps(schema, sort_keys=True, default=str)) if schema else None
+
+    def check(arguments: Mapping[str, Any]) -> str | None:
+        if validator is None:
+            return None
+        try:
+            problem = next(iter(validator.iter_errors(dict(arguments))), None)
+        except (ValueError, TypeError, RecursionError):  # values that JSON does not know: half a surrogate pair
+            return None
+        return None if problem is None else _sentence(problem)
+
+    return check
 
 
 @lru_cache(maxsize=256)
