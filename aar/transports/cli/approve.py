@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
@@ -25,10 +27,11 @@ _ANSWERS: dict[str, DecisionName] = {"y": "allow", "yes": "allow", "a": "allow_a
 
 
 class Approver:
-    """Asks one question at a time. `is_asking` while one stands on the screen."""
+    """Asks one question at a time; with `says_yes` the user has answered all of them beforehand."""
 
-    def __init__(self, handle: SessionHandle, screen: Screen, lines: Lines) -> None:
+    def __init__(self, handle: SessionHandle, screen: Screen, lines: Lines, *, says_yes: bool = False) -> None:
         self._handle = handle
+        self._says_yes = says_yes
         self._screen = screen
         self._lines = lines
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
@@ -36,17 +39,24 @@ class Approver:
         self._turn = trio.Lock()
 
     @property
-    def can_ask(self) -> bool:
-        """Whether there is somebody who sees a question and can answer it."""
-        return self._lines.is_terminal and self._screen.err_is_terminal
+    def can_answer(self) -> bool:
+        """Whether there is a yes beforehand, or somebody who sees a question and can answer it."""
+        return self._says_yes or (self._lines.is_terminal and self._screen.err_is_terminal)
 
-    @property
-    def is_asking(self) -> bool:
-        return bool(self._open)
+    @asynccontextmanager
+    async def attending(self) -> AsyncIterator[None]:
+        """Inside this block the session's questions are answered, if they can be. Otherwise they are denied at once."""
+        if not self.can_answer:
+            yield
+            return
+        async with self._handle.attend():
+            yield
 
     def notice(self, event: Event, nursery: trio.Nursery) -> None:
         """Start a question, or take one back that is settled."""
-        if isinstance(event, ApprovalRequested) and self.can_ask:
+        if isinstance(event, ApprovalRequested) and self._says_yes:
+            nursery.start_soon(self._handle.decide, event.tool_call_id, "allow")
+        elif isinstance(event, ApprovalRequested) and self.can_answer:
             self._open[event.tool_call_id] = trio.CancelScope()
             nursery.start_soon(self._ask, event)
         elif isinstance(event, ApprovalResolved):

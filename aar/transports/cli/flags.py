@@ -42,13 +42,24 @@ class SafetyFlags:
     read_only: Annotated[bool | None, Parameter(help="Forbid every tool that changes something.")] = None
     require_approval: Annotated[bool | None, Parameter(help="Ask before tools write or run commands.")] = None
     yes: Annotated[
-        bool, Parameter(alias="-y", negative=_NO_NEGATIVE, show_default=False, help="Short for --no-require-approval.")
+        bool,
+        Parameter(
+            alias="-y",
+            negative=_NO_NEGATIVE,
+            show_default=False,
+            help="Answer every question with yes, like --no-require-approval.",
+        ),
     ] = False
     restrict_to_cwd: Annotated[bool | None, Parameter(help="Keep tools inside this folder.")] = None
     denied_paths: Annotated[str | None, Parameter(help="Patterns to deny besides the usual ones, by commas.")] = None
     allowed_paths: Annotated[
         str | None, Parameter(help="Patterns to allow, by commas; wins over --restrict-to-cwd.")
     ] = None
+
+    @property
+    def says_yes(self) -> bool:
+        """Whether every question is answered beforehand. What is denied stays denied."""
+        return self.yes or self.require_approval is False
 
     def settings(self) -> dict[str, Any]:
         return {

@@ -14,7 +14,7 @@ __all__ = ["Look", "look_for"]
 
 
 class Look(Protocol):
-    def panel(self, title: str, text: str, style: str) -> str: ...
+    def panel(self, title: str, text: str, style: str, *, subtitle: str = "") -> str: ...
     def markdown(self, text: str) -> str: ...
     def styled(self, text: str, style: str) -> str: ...
     def right(self, text: str, style: str = "dim") -> str: ...
@@ -30,8 +30,8 @@ class PlainLook:
         self._screen = screen
         self._is_terminal = is_terminal
 
-    def panel(self, title: str, text: str, style: str) -> str:
-        return f"{title}\n{text}\n" if text else f"{title}\n"
+    def panel(self, title: str, text: str, style: str, *, subtitle: str = "") -> str:
+        return "".join(f"{part}\n" for part in (title, text, subtitle) if part)
 
     def markdown(self, text: str) -> str:
         return f"{text}\n"
@@ -52,12 +52,17 @@ class ColourLook:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
 
-    def panel(self, title: str, text: str, style: str) -> str:
+    def panel(self, title: str, text: str, style: str, *, subtitle: str = "") -> str:
         from rich.panel import Panel
         from rich.text import Text
 
         body = Text(text, overflow="fold")
-        return self._drawn(Panel(body, title=Text(title), title_align="left", border_style=style))
+        below = Text(subtitle) if subtitle else None
+        return self._drawn(
+            Panel(
+                body, title=Text(title), title_align="left", subtitle=below, subtitle_align="right", border_style=style
+            )
+        )
 
     def markdown(self, text: str) -> str:
         from rich.markdown import Markdown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from typing import Annotated, Literal
 
 import trio
@@ -48,7 +47,7 @@ def run(
 
     async def work_to_do() -> int:
         loaded = loaded_settings(model, work, safety, logs)
-        job = _Job(loaded, session, output, is_verbose=work.verbose)
+        job = _Job(loaded, session, output, is_verbose=work.verbose, says_yes=safety.says_yes)
         return await job.run(" ".join(task))
 
     return run_to_code(work_to_do)
@@ -63,11 +62,14 @@ async def with_files(text: str, config: AgentConfig, cwd: str) -> PromptContent:
 
 
 class _Job:
-    def __init__(self, loaded: Loaded, flags: SessionFlags, output: Output, *, is_verbose: bool) -> None:
+    def __init__(
+        self, loaded: Loaded, flags: SessionFlags, output: Output, *, is_verbose: bool, says_yes: bool
+    ) -> None:
         self._loaded = loaded
         self._flags = flags
         self._output = output
         self._is_verbose = is_verbose
+        self._says_yes = says_yes
         self._screen = Screen()
         self._lines = Lines()
 
@@ -88,16 +90,14 @@ class _Job:
         prompt = await with_files(task, config, handle.cwd)
         if self._output == "text":
             await self._tell_first(conversation, prompt)
-        approver = Approver(handle, self._screen, self._lines)
+        approver = Approver(handle, self._screen, self._lines, says_yes=self._says_yes)
         report = self._report(handle)
         label = config.resolve_provider().label
         view = TurnView(self._screen, approver, interrupts, label, report.show)
         stop, failure = "error", None
         await report.begin()
         try:
-            async with AsyncExitStack() as stack:
-                if approver.can_ask:
-                    await stack.enter_async_context(handle.attend())
+            async with approver.attending():
                 stop = str((await take_turn(handle, prompt, view)).stop)
         except* ClientGone:
             raise

@@ -6,6 +6,7 @@ written; it is gone before anything else appears.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
@@ -71,6 +72,16 @@ class Screen:
             if self.err_is_terminal:
                 self._remember(text)
             await self._write_err(text)
+
+    def tell_nowait(self, text: str) -> None:
+        """A last word on standard error when everything else is cancelled. Dropped if it would have to wait."""
+        ready = select.poll()
+        ready.register(self._err, select.POLLOUT)
+        if any(state & select.POLLOUT for _, state in ready.poll(0)):
+            clear = _CLEAR if self._status else "\n" if self._tail else ""
+            self._status = self._tail = ""
+            with contextlib.suppress(OSError):
+                os.write(self._err, (clear + text).encode(_encoding(), errors="replace"))
 
     async def start_line(self) -> None:
         """End the line that standard error shares with an answer on the same terminal, if one is open."""

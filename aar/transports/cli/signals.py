@@ -34,6 +34,11 @@ class Interrupts:
         self._cancel_turn: CancelTurn | None = None
         self._last = float("-inf")
 
+    @property
+    def was_at_rest(self) -> bool:
+        """Whether Ctrl+C came while nothing was running: leaving that way is no failure."""
+        return self.code == CANCELLED and not self.left_a_turn
+
     @contextmanager
     def during_turn(self, cancel: CancelTurn) -> Iterator[None]:
         """Inside this block there is a turn: the first Ctrl+C calls `cancel` and nothing more."""

@@ -1,0 +1,139 @@
+"""`aar chat`: a conversation, line by line."""
+
+from __future__ import annotations
+
+from aar.attachments import attached_kinds
+from aar.client import SessionHandle
+from aar.display import plain
+from aar.errors import AarError, ClientGone, ConfigError
+from aar.messages.settings import AgentConfig
+from aar.transports.cli.approve import Approver
+from aar.transports.cli.exits import DONE, USAGE, complain, leaves, run_to_code
+from aar.transports.cli.flags import LogFlags, ModelFlags, SafetyFlags, SessionFlags, WorkFlags, loaded_settings
+from aar.transports.cli.lines import Lines
+from aar.transports.cli.look import look_for
+from aar.transports.cli.models import model_listing, model_patch
+from aar.transports.cli.opening import Conversation, open_conversation
+from aar.transports.cli.render import Renderer
+from aar.transports.cli.run import with_files
+from aar.transports.cli.screen import Screen
+from aar.transports.cli.signals import Interrupts, open_interrupts
+from aar.transports.cli.turn import TurnView, take_turn
+
+__all__ = ["chat"]
+
+BANNER = "Ready. Ctrl+C cancels an answer; at the prompt it leaves, like /quit.\nName a file as @path to attach it."
+
+
+def chat(
+    *,
+    model: ModelFlags = ModelFlags(),  # noqa: B008 - frozen
+    work: WorkFlags = WorkFlags(),  # noqa: B008
+    session: SessionFlags = SessionFlags(),  # noqa: B008
+    safety: SafetyFlags = SafetyFlags(),  # noqa: B008
+    logs: LogFlags = LogFlags(),  # noqa: B008
+) -> int:
+    """Talk with the agent, line by line."""
+    if session.session is not None and session.resume:
+        complain("--session and --continue name two sessions: give one of them.")
+        return USAGE
+
+    async def work_to_do() -> int:
+        loaded = loaded_settings(model, work, safety, logs)
+        screen = Screen()
+        async with open_interrupts() as interrupts, open_conversation(loaded, session, screen) as conversation:
+            talk = _Chat(conversation, screen, interrupts, verbose=work.verbose, says_yes=safety.says_yes)
+            await talk.run()
+        return DONE if interrupts.code is None or interrupts.was_at_rest else interrupts.code
+
+    return run_to_code(work_to_do)
+
+
+class _Chat:
+    def __init__(
+        self, conversation: Conversation, screen: Screen, interrupts: Interrupts, *, verbose: bool, says_yes: bool
+    ) -> None:
+        self._conversation = conversation
+        self._handle: SessionHandle = conversation.handle
+        self._config: AgentConfig = conversation.config
+        self._screen = screen
+        self._interrupts = interrupts
+        self._lines = Lines()
+        self._look = look_for(screen, is_terminal=screen.err_is_terminal)
+        self._approver = Approver(self._handle, screen, self._lines, says_yes=says_yes)
+        self._renderer = Renderer(screen, verbose=verbose)
+
+    async def run(self) -> None:
+        """Until the user leaves. The session is on disk after each turn."""
+        await self._greet()
+        try:
+            async with self._approver.attending():
+                while self._interrupts.code is None:
+                    await self._screen.start_line()
+                    line = await self._read()
+                    if line is None or line.strip() in ("/quit", "/exit", "/q"):
+                        break
+                    if line.strip():
+                        await self._answer(line.strip())
+        finally:
+            self._say_goodbye()
+
+    async def _greet(self) -> None:
+        await self._screen.tell(self._look.panel("Aar", BANNER, "blue"))
+        if self._conversation.remark:
+            await self._screen.tell(f"{self._conversation.remark}\n")
+
+    async def _read(self) -> str | None:
+        if self._lines.is_terminal:
+            await self._screen.tell("> ")
+        line = await self._lines.read()
+        if line is None and self._lines.is_terminal:
+            await self._screen.tell("\n")
+        self._screen.typed_newline()
+        return line
+
+    def _say_goodbye(self) -> None:
+        """Also when everything is cancelled: without waiting."""
+        if self._interrupts.code is not None:
+            self._screen.tell_nowait("Goodbye.\n")
+        self._screen.tell_nowait(f"Session saved: {self._handle.session_id}\n")
+
+    async def _answer(self, line: str) -> None:
+        if line.startswith("/"):
+            await self._command(line)
+            return
+        prompt = await with_files(line, self._config, self._handle.cwd)
+        for kind in attached_kinds(prompt):
+            await self._screen.tell(f"  Attached: {kind}\n")
+        label = self._config.resolve_provider().label
+        view = TurnView(self._screen, self._approver, self._interrupts, label, self._renderer.show)
+        try:
+            await take_turn(self._handle, prompt, view)
+        except* ClientGone:
+            raise
+        except* AarError as errors:
+            await self._show_errors("\n".join(str(error) for error in leaves(errors)))
+
+    async def _show_errors(self, text: str) -> None:
+        await self._screen.start_line()
+        await self._screen.tell(self._look.panel("Error", plain(text), "red"))
+
+    # --- slash commands ---
+
+    async def _command(self, line: str) -> None:
+        name, _, rest = line.partition(" ")
+        if name == "/model":
+            await self._model(rest.strip())
+        else:
+            await self._screen.tell(f"Unknown command: {plain(line)}\n")
+
+    async def _model(self, name: str) -> None:
+        if not name:
+            await self._screen.tell(plain(model_listing(self._config)))
+            return
+        try:
+            self._config = await self._handle.configure(model_patch(self._config, name))
+        except ConfigError as error:
+            await self._screen.tell(self._look.styled(plain(str(error)), "red") + "\n")
+            return
+        await self._screen.tell(f"Switched to {plain(self._config.resolve_provider().label)}\n")

@@ -1,0 +1,57 @@
+"""`aar init`: a user folder with everything in it, ready to be edited."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import trio
+from cyclopts import Parameter
+
+from aar.config import aar_home, write_starter_files
+from aar.transports.cli.exits import DONE, run_to_code
+from aar.transports.cli.look import look_for
+from aar.transports.cli.screen import Screen
+
+__all__ = ["init"]
+
+NEXT_STEPS = """
+Next steps:
+  1. Name your model: `provider` in {home}/config.json, or --provider and --model on the command line.
+  2. Give its key in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GENERIC_API_KEY).
+  3. Without an account: start Ollama, LM Studio, llama.cpp or vLLM, or run `aar local install`.
+  4. Look at what tools may do: `safety` in config.json, and `aar tools`.
+  5. Say what holds for all your projects in {home}/rules.md; for one project in its .agent/rules.md.
+  6. Tool servers go into {home}/mcp_servers.json; mcp_servers.example.json shows how.
+  7. Prices of further models: copy pricing.template.json to pricing.json.
+  8. Try it: aar run "What is in this folder?"
+
+Tip: `aar prompt --layers` shows what the system prompt is made of.
+"""
+
+
+def init(
+    *,
+    force: Annotated[
+        bool, Parameter(alias="-f", negative="", show_default=False, help="Write over files that are there.")
+    ] = False,
+) -> int:
+    """Write a config file, rules, themes and examples into ~/.aar."""
+
+    async def work() -> int:
+        screen = Screen()
+        look = look_for(screen, is_terminal=screen.out_is_terminal)
+        home = aar_home()
+        written = await trio.to_thread.run_sync(lambda: write_starter_files(home, force=force))
+        for path, was_created in written:
+            if was_created:
+                await screen.say(look.styled(f"Created: {path}", "green") + "\n")
+            else:
+                text = f"Warning: {path} already exists — skipping (use --force to overwrite)"
+                await screen.say(look.styled(text, "yellow") + "\n")
+        if any(was_created for _, was_created in written):
+            await screen.say(NEXT_STEPS.format(home=home))
+        if not all(was_created for _, was_created in written):
+            await screen.say("\nRun `aar init --force` to overwrite what was skipped.\n")
+        return DONE
+
+    return run_to_code(work)

@@ -1,0 +1,214 @@
+"""`aar sessions`: what is stored, without taking any session from whoever uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import trio
+from cyclopts import Parameter
+
+from aar.config import aar_home
+from aar.display import plain
+from aar.errors import InvalidMessage, SessionNotFound, StoreUnavailable
+from aar.messages.events import (
+    AssistantMessage,
+    ErrorEvent,
+    Event,
+    ReasoningBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from aar.runtime import session_store
+from aar.transports.cli.exits import DONE, USAGE, complain, run_to_code
+from aar.transports.cli.flags import LogFlags, loaded_settings
+from aar.transports.cli.opening import here
+from aar.transports.cli.render import cut
+from aar.transports.cli.screen import Screen
+
+__all__ = ["delete", "export", "listing", "show"]
+
+PAGE = 500
+Format = Literal["text", "json"]
+SessionId = Annotated[str, Parameter(help="Id of a session, as `aar sessions` lists it.")]
+
+
+def listing(*, logs: LogFlags = LogFlags()) -> int:  # noqa: B008 - frozen
+    """List the stored sessions, newest first."""
+
+    async def work(store: Any, screen: Screen) -> int:
+        cursor, is_empty = "", True
+        while is_empty or cursor:
+            page, cursor = await store.list(limit=PAGE, cursor=cursor)
+            if not page:
+                break
+            is_empty = False
+            await screen.say("".join(_entry(entry) for entry in page))
+        if is_empty:
+            await screen.say("No saved sessions.\n")
+        return DONE
+
+    return _with_store(logs, work)
+
+
+def show(session_id: SessionId, /, *, logs: LogFlags = LogFlags()) -> int:  # noqa: B008
+    """Show a session: its state, its costs, and what was said."""
+
+    async def work(store: Any, screen: Screen) -> int:
+        stored = await _loaded(store, session_id)
+        await screen.say(_head(session_id, stored))
+        await screen.say("".join(_told(record.event, limit=500) for record in stored.records))
+        return DONE
+
+    return _with_store(logs, work)
+
+
+def export(
+    session_id: SessionId,
+    /,
+    *,
+    format: Annotated[Format, Parameter(help="Text for people, or JSON with every event.")] = "text",
+    to: Annotated[Path | None, Parameter(help="File to write instead of standard output; it must not exist.")] = None,
+    logs: LogFlags = LogFlags(),  # noqa: B008
+) -> int:
+    """Write a session as text or JSON."""
+
+    async def work(store: Any, screen: Screen) -> int:
+        stored = await _loaded(store, session_id)
+        text = _document(session_id, stored) if format == "json" else _transcript(session_id, stored)
+        if to is None:
+            await screen.say(text)
+        else:
+            await trio.to_thread.run_sync(_write_new, to, text, abandon_on_cancel=True)
+            await screen.tell(f"Written: {to}\n")
+        return DONE
+
+    return _with_store(logs, work)
+
+
+def delete(*session_ids: SessionId, logs: LogFlags = LogFlags()) -> int:  # noqa: B008
+    """Delete sessions for good."""
+    if not session_ids:
+        complain("Nothing to delete: give the ids of sessions, as `aar sessions` lists them.")
+        return USAGE
+
+    async def work(store: Any, screen: Screen) -> int:
+        missing = []
+        for session_id in session_ids:
+            if await _checked(store.delete, session_id):
+                await screen.say(f"Deleted {session_id}\n")
+            else:
+                missing.append(session_id)
+        if missing:
+            raise SessionNotFound("\n".join(f"Session {session_id} not found" for session_id in missing))
+        return DONE
+
+    return _with_store(logs, work)
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def _with_store(logs: LogFlags, work: Callable[[Any, Screen], Awaitable[int]]) -> int:
+    async def main() -> int:
+        config = loaded_settings(logs).config
+        return await work(session_store(config, home=aar_home(), cwd=here()), Screen())
+
+    return run_to_code(main)
+
+
+async def _loaded(store: Any, session_id: str) -> Any:
+    try:
+        stored = await _checked(store.load, session_id)
+    except SessionNotFound as error:
+        raise SessionNotFound(f"Session {session_id} not found") from error
+    for warning in stored.warnings:
+        complain(warning)
+    return stored
+
+
+async def _checked(ask: Callable[[str], Awaitable[Any]], session_id: str) -> Any:
+    try:
+        return await ask(session_id)
+    except ValueError as error:
+        if isinstance(error, InvalidMessage) or "Invalid session_id" not in str(error):
+            raise
+        raise InvalidMessage(str(error)) from error
+
+
+def _write_new(path: Path, text: str) -> None:
+    """For its owner only, as the sessions are."""
+    try:
+        descriptor = os.open(path.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except OSError as error:
+        raise StoreUnavailable(f"--to: {path}: {error.strerror or error}. Name another file.") from error
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def _entry(entry: Any) -> str:
+    """The id first, so that `aar sessions | awk '{print $1}'` gives the ids."""
+    when = f"{datetime.fromtimestamp(entry.updated_at):%Y-%m-%d %H:%M}"
+    title = cut(" ".join(plain(entry.title).split()), 50, "…")
+    return f"  {entry.session_id}  {when}  {entry.state:<15}  {title}\n".rstrip(" ")
+
+
+def _head(session_id: str, stored: Any) -> str:
+    header = stored.header
+    lines = [
+        f"Session: {session_id}",
+        f"Folder:  {plain(str(header.metadata.get('cwd', '')))}",
+        f"State:   {header.state}, {header.step_count} steps, {len(stored.records)} events",
+        f"Tokens:  {header.total_input_tokens} in / {header.total_output_tokens} out",
+    ]
+    if header.total_cost:
+        lines.append(f"Cost:    ${header.total_cost:.4f}")
+    return "\n".join([*lines, ""])
+
+
+def _transcript(session_id: str, stored: Any) -> str:
+    return _head(session_id, stored) + "".join(_told(record.event, limit=None) for record in stored.records)
+
+
+def _told(event: Event, *, limit: int | None) -> str:
+    """One event for people; nothing for what only programs want."""
+    match event:
+        case UserMessage() if event.data.get("kind") != "internal" and not event.data.get("internal"):
+            title, text = "User", event.content
+        case AssistantMessage() if event.content:
+            title, text = "Assistant", event.content
+        case ReasoningBlock() if event.content:
+            title, text = "Thinking", event.content
+        case ToolCall():
+            title, text = f"Tool: {event.tool_name}", json.dumps(event.arguments, ensure_ascii=False, indent=2)
+        case ToolResult():
+            title, text = f"Result: {event.tool_name}", event.output
+        case ErrorEvent():
+            title, text = "Error", event.message
+        case _:
+            return ""
+    text = plain(text).strip("\n")
+    return f"\n## {plain(title)}\n\n{text if limit is None else cut(text, limit, ' … (truncated)')}\n"
+
+
+def _document(session_id: str, stored: Any) -> str:
+    header = stored.header
+    document = {
+        "session_id": session_id,
+        "state": str(header.state),
+        "step_count": header.step_count,
+        "metadata": header.metadata,
+        "total_input_tokens": header.total_input_tokens,
+        "total_output_tokens": header.total_output_tokens,
+        "total_cost": header.total_cost,
+        "events": [{**record.event.dump(), "seq": record.seq, "turn_id": record.turn_id} for record in stored.records],
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n"

@@ -1,0 +1,125 @@
+"""Commands that show what Aar works with: tools, the system prompt, the settings."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import trio
+from cyclopts import Parameter
+
+from aar._version import __version__
+from aar.config import Loaded, aar_home, masked
+from aar.display import plain
+from aar.prompt import Layer, layers, system_prompt
+from aar.runtime import toolbox_for
+from aar.transports.cli.exits import DONE, run_to_code
+from aar.transports.cli.flags import LogFlags, ModelFlags, SafetyFlags, WorkFlags, loaded_settings
+from aar.transports.cli.look import look_for
+from aar.transports.cli.opening import here
+from aar.transports.cli.screen import Screen
+
+__all__ = ["config", "prompt", "tools", "version"]
+
+
+def version() -> int:
+    """Print the version."""
+    print(f"aar {__version__}")
+    return DONE
+
+
+def tools(*, logs: LogFlags = LogFlags()) -> int:  # noqa: B008 - frozen
+    """List the tools that models can use, with their effects."""
+
+    async def work() -> int:
+        settings = loaded_settings(logs).config
+        lines = []
+        for spec in toolbox_for(settings, None).list_tools():
+            effects = ", ".join(str(effect) for effect in spec.side_effects)
+            lines.append(f"  {spec.name}  ({effects})  {' '.join(plain(spec.description).split())}\n")
+        await Screen().say("".join(lines) or "No tools are enabled.\n")
+        return DONE
+
+    return run_to_code(work)
+
+
+# --- the system prompt ------------------------------------------------------------------------
+
+
+def prompt(
+    *,
+    raw: Annotated[bool, Parameter(negative="", show_default=False, help="The text alone.")] = False,
+    layers: Annotated[
+        bool, Parameter(negative="", show_default=False, help="What it is made of, and what was not found.")
+    ] = False,
+    model: ModelFlags = ModelFlags(),  # noqa: B008
+    safety: SafetyFlags = SafetyFlags(),  # noqa: B008
+    logs: LogFlags = LogFlags(),  # noqa: B008
+) -> int:
+    """Show the system prompt that a session in this folder gets."""
+
+    async def work() -> int:
+        found = await _layers(loaded_settings(model, safety, logs))
+        screen = Screen()
+        if raw:
+            await screen.say(system_prompt(found) + "\n")
+        elif layers:
+            await screen.say(_listing(found))
+        else:
+            text = system_prompt(found)
+            subtitle = f"{len(text)} chars · {text.count(chr(10)) + 1} lines"
+            look = look_for(screen, is_terminal=screen.out_is_terminal)
+            await screen.say(look.panel("System Prompt", plain(text), "blue", subtitle=subtitle))
+        return DONE
+
+    return run_to_code(work)
+
+
+async def _layers(loaded: Loaded) -> list[Layer]:
+    settings = loaded.config
+    specs = toolbox_for(settings, None).list_tools()
+    return await trio.to_thread.run_sync(layers, settings, here(), aar_home(), specs, abandon_on_cancel=True)
+
+
+def _listing(found: list[Layer]) -> str:
+    lines = ["System prompt layers (assembled in order):"]
+    for number, layer in enumerate(found, start=1):
+        size = f"({len(layer.text)} chars)" if layer.text is not None else "(not found — skipped)"
+        lines.append(f"  {number}. {layer.label}  {plain(layer.source)}  {size}")
+    loaded = [layer for layer in found if layer.text is not None]
+    lines.append(f"{len(loaded)} layer(s) loaded · {len(system_prompt(found))} total chars")
+    return "\n".join([*lines, ""])
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+
+def config(
+    *,
+    model: ModelFlags = ModelFlags(),  # noqa: B008
+    work: WorkFlags = WorkFlags(),  # noqa: B008
+    safety: SafetyFlags = SafetyFlags(),  # noqa: B008
+    logs: LogFlags = LogFlags(),  # noqa: B008
+) -> int:
+    """Show every setting in force, keys masked, and where it came from."""
+
+    async def show() -> int:
+        loaded = loaded_settings(model, work, safety, logs)
+        data = masked(loaded.config)
+        lines = [f"{path} = {_value(data, path)}  ({origin})\n" for path, origin in sorted(loaded.origins.items())]
+        await Screen().say(plain("".join(lines)))
+        return DONE
+
+    return run_to_code(show)
+
+
+def _value(data: dict[str, Any], path: str) -> str:
+    """The setting at a dotted path. A key may have dots itself."""
+    value: Any = data
+    rest = path
+    while rest:
+        key = next((key for key in sorted(value, key=len, reverse=True) if f"{rest}.".startswith(f"{key}.")), None)
+        if key is None:
+            return ""
+        value, rest = value[key], rest[len(key) + 1 :]
+    return json.dumps(value, ensure_ascii=False)
