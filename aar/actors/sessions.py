@@ -162,7 +162,8 @@ class _House:
         try:
             async with self._shared.store.open(opening.session_id, create=opening.create) as log:
                 fold = Session.of(log.stored)
-                fold.metadata["cwd"] = opening.cwd or fold.metadata.get("cwd", "")
+                stored = fold.metadata.get("cwd", "")
+                fold.metadata["cwd"] = opening.cwd if opening.create else stored or opening.cwd
                 journal = Journal(log, fold, log.stored.records)
                 try:
                     await self._begin(journal, opening, log.stored.warnings)
