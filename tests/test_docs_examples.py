@@ -1,0 +1,91 @@
+"""What the pages of the documentation say is compared with the program: settings, tools, errors, exit codes, links."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+
+import aar.errors
+from aar.config import API_KEY_VARIABLES, merge_config
+from aar.journal.reading import parse_journal
+from aar.messages.events import TurnStop
+from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, ProviderConfig
+from aar.tools import builtin_tools
+from aar.transports.cli.exits import code_of_stop
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("*.md")])
+FENCED = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
+LONG_DEFAULTS = {"provider", "safety.denied_paths", "safety.sandbox.wsl.rootfs_url"}
+
+
+def text_of(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def fenced(info: str) -> list[tuple[str, str]]:
+    """Page and text of every block with this mark."""
+    pages = ((page, page.read_text(encoding="utf-8")) for page in PAGES)
+    return [
+        (f"{page.relative_to(ROOT)}:{text.count(chr(10), 0, block.start()) + 1}", block["text"])
+        for page, text in pages
+        for block in FENCED.finditer(text)
+        if block["info"].strip() == info
+    ]
+
+
+def rows(page: str, columns: int) -> Iterator[list[str]]:
+    """The cells of every table row of a page with so many columns, without heads and rules."""
+    for line in FENCED.sub("", text_of(page)).splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+        if line.startswith("|") and len(cells) == columns and not set(line) <= set("|- "):
+            yield cells
+
+
+def words(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("where", "text"), [pytest.param(*block, id=block[0]) for block in fenced("json config")])
+def test_an_example_of_a_configuration_loads_without_a_warning(where: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    loaded = merge_config(file=file, environ={})
+    assert loaded.warnings == (), where
+
+
+def defaults_of(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
+    """Every setting below a model by its path, with its default; groups are opened."""
+    found: dict[str, Any] = {}
+    for name, default in model().model_dump(mode="json").items():
+        inner = type(getattr(model(), name))
+        if issubclass(inner, BaseModel) and inner is not ProviderConfig:
+            found.update(defaults_of(inner, f"{prefix}{name}."))
+        else:
+            found[f"{prefix}{name}"] = default
+    return found
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    expected = {**defaults_of(AgentConfig), **defaults_of(ProviderConfig, "provider.")}
+    told = {words(cells[0])[0]: cells for cells in rows("configuration.md", 4) if words(cells[0])}
+    assert sorted(told) == sorted(expected)
+    for name, cells in told.items():
+        if name not in LONG_DEFAULTS:
+            assert json.loads(words(cells[2])[0]) == expected[name], name
+
+
+def test_every_variable_with_a_key_is_documented() -> None:
+    told = {word for cells in rows("configuration.md", 2) for word in words(cells[0])}
+    assert {*API_KEY_VARIABLES.values(), "AAR_HOME", "GENERIC_ENDPOINT"} <= told
