@@ -17,6 +17,7 @@ from aar.config import API_KEY_VARIABLES, merge_config
 from aar.journal.reading import parse_journal
 from aar.messages.events import TurnStop
 from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, ProviderConfig
+from aar.safety.paths import _PROTECTED as PROTECTED
 from aar.tools import builtin_tools
 from aar.transports.cli.exits import code_of_stop
 
@@ -89,3 +90,14 @@ def test_every_setting_is_documented_with_its_default() -> None:
 def test_every_variable_with_a_key_is_documented() -> None:
     told = {word for cells in rows("configuration.md", 2) for word in words(cells[0])}
     assert {*API_KEY_VARIABLES.values(), "AAR_HOME", "GENERIC_ENDPOINT"} <= told
+
+
+# --- safety -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mark", "expected"), [("denied_paths", DENIED_PATHS), ("denied_commands", DENIED_COMMANDS), ("protected", PROTECTED)]
+)
+def test_a_list_of_patterns_is_the_one_that_holds(mark: str, expected: tuple[str, ...]) -> None:
+    ((_, text),) = fenced(f"text {mark}")
+    assert tuple(text.splitlines()) == expected
