@@ -17,6 +17,7 @@ from aar.config import API_KEY_VARIABLES, merge_config
 from aar.journal.reading import parse_journal
 from aar.messages.events import TurnStop
 from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, ProviderConfig
+from aar.messages.tools import ErrorCategory
 from aar.safety.paths import _PROTECTED as PROTECTED
 from aar.tools import builtin_tools
 from aar.transports.cli.exits import code_of_stop
@@ -101,3 +102,23 @@ def test_every_variable_with_a_key_is_documented() -> None:
 def test_a_list_of_patterns_is_the_one_that_holds(mark: str, expected: tuple[str, ...]) -> None:
     ((_, text),) = fenced(f"text {mark}")
     assert tuple(text.splitlines()) == expected
+
+
+# --- tools ------------------------------------------------------------------------------------
+
+
+def test_every_tool_is_documented_with_its_effect_and_arguments() -> None:
+    told = {words(cells[0])[0]: cells for cells in rows("tools.md", 4) if words(cells[0])}
+    tools = builtin_tools(AgentConfig().tools)
+    assert list(told) == [tool.name for tool in tools]
+    for tool in tools:
+        _, effect, asks, takes = told[tool.name]
+        assert [effect] == [str(each) for each in tool.side_effects]
+        assert asks == ("no" if effect == "read" else "yes")
+        assert words(takes) == list(tool.input_schema["properties"])
+        assert f"## {tool.name}\n" in text_of("tools.md")
+
+
+def test_every_kind_of_failed_tool_is_documented() -> None:
+    told = re.findall(r"^\| `Error \[(\w+)\]`", text_of("tools.md"), re.MULTILINE)
+    assert told == list(get_args(ErrorCategory))
