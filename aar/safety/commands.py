@@ -32,32 +32,47 @@ def denied_command(command: str, denied: Sequence[str]) -> str | None:
         script = parse(command)
     except ValueError:
         script = _rough_script(command)
-    pipelines = [list(map(programs_of, stages)) for stages in script.walk()]
-    simple = [one for stages in script.walk() for one in stages]
-    for pattern in denied:
-        if _hits(pattern, command, pipelines, simple):
-            return pattern
-    return None
+    seen = _Seen(command, script)
+    return next((pattern for pattern in denied if seen.hits(pattern)), None)
+
+
+class _Seen:
+    """What a command would run, sorted for being asked about many patterns."""
+
+    def __init__(self, command: str, script: Script) -> None:
+        self._squeezed = _squeezed(_QUOTED.sub("", command))
+        self._targets: list[str] = []
+        self._pipelines: list[list[list[list[str]]]] = []
+        self._programs: dict[str, list[list[str]]] = {}
+        for pipeline in script.walk():
+            self._targets += [one.target for each in pipeline for one in each.redirections if ">" in one.operator]
+            stages = [programs_of(each) for each in pipeline]
+            if len(stages) > 1:
+                self._pipelines.append(stages)
+            for words in (one for stage in stages for one in stage):
+                self._programs.setdefault(_program(words), []).append(words)
+
+    def hits(self, pattern: str) -> bool:
+        wanted = _read_pattern(pattern)
+        if wanted is None:
+            return _squeezed(pattern) in self._squeezed
+        stages, target = wanted
+        if target:
+            return any(one.startswith(target) for one in self._targets)
+        if len(stages) > 1:
+            return any(_pipes(stages, pipeline) for pipeline in self._pipelines)
+        return any(_runs(stages[0], words) for words in self._programs.get(stages[0][0], ()))
+
+
+def _program(words: list[str]) -> str:
+    """`mkfs` for `/sbin/mkfs.ext4`."""
+    return basename(words[0]).partition(".")[0]
 
 
 def _rough_script(command: str) -> Script:
     """Commands of a text that no shell could read as a whole; the lines before the mistake would still run."""
-    pieces = [piece.split() for piece in _ROUGH_BREAKS.split(command[:200_000])]
-    return Script([[SimpleCommand(words=words)] for words in pieces if words])
-
-
-def _hits(pattern: str, command: str, pipelines: list[list[list[list[str]]]], simple: list[SimpleCommand]) -> bool:
-    wanted = _read_pattern(pattern)
-    if wanted is None:
-        return _squeezed(pattern) in _squeezed(_QUOTED.sub("", command))
-    stages, target = wanted
-    if target:
-        return any(
-            ">" in each.operator and each.target.startswith(target) for one in simple for each in one.redirections
-        )
-    if len(stages) > 1:
-        return any(_pipes(stages, pipeline) for pipeline in pipelines)
-    return any(_runs(stages[0], words) for pipeline in pipelines for stage in pipeline for words in stage)
+    pieces = dict.fromkeys(_ROUGH_BREAKS.split(command))
+    return Script([[SimpleCommand(words=piece.split())] for piece in pieces if piece.strip()])
 
 
 @lru_cache(maxsize=256)
@@ -101,8 +116,7 @@ def _reads_its_input(arguments: list[str]) -> bool:
 
 
 def _runs(wanted: list[str], words: list[str]) -> bool:
-    program = basename(words[0])
-    if program != wanted[0] and not program.startswith(wanted[0] + "."):
+    if _program(words) != wanted[0]:
         return False
     letters = _letters(words[1:])
     operands = {_operand(word) for word in words[1:]}
@@ -161,23 +175,18 @@ def _writes(redirection: Redirection) -> bool:
 
 _GONE = "***REDACTED***"
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s\"';&|]+)"
-_NAMES = r"(?:api[_-]?key|secret|token|password|passwd|passphrase|bearer|auth(?:orization)?)"
-_SCHEMES = r"(?:Basic|Bearer|Digest|Token|Negotiate|ApiKey)"
-_REDACTIONS = (
-    (re.compile(rf"\b(Bearer\s+){_VALUE}", re.I), rf"\1{_GONE}"),
-    (re.compile(rf"\b(authorization\s*[=:]\s*{_SCHEMES}\s+){_VALUE}", re.I), rf"\1{_GONE}"),
-    (re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)"), rf"\1{_GONE}"),
-    (
-        re.compile(rf"(?<![\w-])([\w-]*{_NAMES}[\w-]*[\"']?\s*[=:]\s*)(?!{_SCHEMES}\s+\*\*\*){_VALUE}", re.I),
-        rf"\1{_GONE}",
-    ),
-    (re.compile(rf"(?<![\w-])(--?[\w-]*{_NAMES}\s+){_VALUE}", re.I), rf"\1{_GONE}"),
-    (re.compile(r"[A-Za-z0-9_-]{32,}"), _GONE),
-)
+_SCHEME = r"(?:Basic|Bearer|Digest|Token|Negotiate|ApiKey)\s+"
+_SECRET_NAME = r"(?=[\w-]*(?:api[_-]?key|secret|token|password|passwd|passphrase|bearer|auth))(?>[\w-]+)"
+
+_HEADER = re.compile(rf"\b(Bearer\s+|authorization\s*[=:]\s*{_SCHEME}){_VALUE}", re.I)
+_ADDRESS = re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)")
+_ASSIGNED = re.compile(rf"(?<![\w-])({_SECRET_NAME}[\"']?\s*[=:]\s*)(?!{_SCHEME}\*\*\*){_VALUE}", re.I)
+_FLAG = re.compile(rf"(?<![\w-])(--?{_SECRET_NAME}\s+){_VALUE}", re.I)
+_LONG = re.compile(r"[A-Za-z0-9_-]{32,}")
 
 
 def redact(command: str) -> str:
     """The command for the audit log: secrets in assignments, headers, flags, addresses and long words are gone."""
-    for pattern, replacement in _REDACTIONS:
-        command = pattern.sub(replacement, command)
-    return command
+    for pattern in (_HEADER, _ADDRESS, _ASSIGNED, _FLAG):
+        command = pattern.sub(rf"\1{_GONE}", command)
+    return _LONG.sub(_GONE, command)

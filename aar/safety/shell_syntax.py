@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 __all__ = ["Redirection", "Script", "SimpleCommand", "parse"]
 
 _MAX_DEPTH = 20
-_MAX_LENGTH = 200_000
+_MAX_LENGTH = 100_000
 _REDIRECTION = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)")
 _BREAKS = " \t\n;&|()<>"
 
@@ -77,15 +77,17 @@ class _Reader:
     def script(self, end: str) -> Script:
         """Read up to `end` (`)` or nothing), which is consumed."""
         script, pipeline, command = Script(), list[SimpleCommand](), SimpleCommand()
-        start, groups = self.at, 0
+        start = end_of_part = self.at
+        groups = 0
         while True:
             self._skip_blanks()
             char = self.text[self.at : self.at + 1]
             if (char and char not in "\n;&|()") or self._starts_redirection():
                 self._part(command)
-                command.text = self.text[start : self.at].strip()
+                end_of_part = self.at
                 continue
             if command.words or command.redirections:
+                command.text = self.text[start:end_of_part].strip()
                 pipeline.append(command)
             closes = char == ")" and end == ")" and groups == 0
             if not self._is_pipe() or closes or not char:
