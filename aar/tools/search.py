@@ -67,7 +67,8 @@ async def grep(
 
 def _searchable(paths: PathGuard, include_pattern: str) -> list[FoundFile]:
     wanted = Glob(include_pattern).matches if include_pattern else lambda name: True
-    fitting = (one for one in walk(paths, wanted) if one.size <= MAX_SEARCHED_BYTES)
+    found = walk(paths, wanted, checkpoint=trio.from_thread.check_cancelled)
+    fitting = (one for one in found if one.size <= MAX_SEARCHED_BYTES)
     return sorted(islice(fitting, MAX_FILES), key=lambda one: one.name)
 
 
@@ -117,7 +118,8 @@ async def find_files(ctx: ToolContext, glob_pattern: str, max_results: int = 200
 
 
 def _names(paths: PathGuard, pattern: str) -> list[str]:
-    return sorted(one.name for one in islice(walk(paths, Glob(pattern).matches), MAX_FILES))
+    found = walk(paths, Glob(pattern).matches, checkpoint=trio.from_thread.check_cancelled)
+    return sorted(one.name for one in islice(found, MAX_FILES))
 
 
 # --- what the model is told ---------------------------------------------------------------------

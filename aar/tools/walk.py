@@ -34,22 +34,27 @@ def is_skipped_folder(name: str) -> bool:
     return name.startswith(".") or name in _SKIPPED or name.endswith(".egg-info")
 
 
-def walk(guard: PathGuard, wanted: Callable[[str], bool]) -> Iterator[FoundFile]:
+def walk(
+    guard: PathGuard, wanted: Callable[[str], bool], *, checkpoint: Callable[[], object] = lambda: None
+) -> Iterator[FoundFile]:
     """Readable regular files whose relative name is `wanted`, in no order; links to folders are not followed.
 
+    `checkpoint` is called once per folder and may raise to end the walk.
     Each folder is opened from the one above it, so nothing outside is listed whatever is renamed meanwhile.
     """
     with guard.open_folder(".") as root:
-        yield from _Walk(guard, wanted).folder(root, "", 0)
+        yield from _Walk(guard, wanted, checkpoint).folder(root, "", 0)
 
 
 class _Walk:
-    def __init__(self, guard: PathGuard, wanted: Callable[[str], bool]) -> None:
+    def __init__(self, guard: PathGuard, wanted: Callable[[str], bool], checkpoint: Callable[[], object]) -> None:
         self.guard = guard
         self.wanted = wanted
+        self.checkpoint = checkpoint
         self._links: Counter[tuple[int, int]] | None = None
 
     def folder(self, descriptor: int, prefix: str, depth: int) -> Iterator[FoundFile]:
+        self.checkpoint()
         with os.scandir(descriptor) as entries:
             listed = list(entries)
         for entry in listed:

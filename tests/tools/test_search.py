@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -226,3 +227,27 @@ async def test_links_in_a_ring_end_the_walk(work: Path, call: CallTool) -> None:
     (work / "a" / "up").symlink_to("..")
     (work / "ring").symlink_to("ring")
     assert await call("find_files", glob_pattern="**/*") == "Found 1 file:\na/one.txt"
+
+
+async def test_a_cancelled_search_ends_soon_after_in_its_thread(work: Path) -> None:
+    for number in range(20):
+        write(work, f"d{number}/x")
+    guard = PathGuard(str(work), SafetyConfig())
+    seen: list[str] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def search() -> None:
+        for found in walk.walk(guard, lambda name: True, checkpoint=trio.from_thread.check_cancelled):
+            seen.append(found.name)
+            first.set()
+            go_on.wait(30)
+
+    limiter = trio.CapacityLimiter(1)
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: trio.to_thread.run_sync(search, abandon_on_cancel=True, limiter=limiter))
+            await trio.to_thread.run_sync(first.wait)
+            scope.cancel()
+    go_on.set()
+    async with limiter:
+        assert len(seen) == 1
