@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -12,10 +11,11 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-import aar.errors
 from aar.config import API_KEY_VARIABLES, merge_config
 from aar.journal.reading import parse_journal
-from aar.messages.events import TurnStop
+from aar.journal.state import Session, state_after
+from aar.journal.store import Stored
+from aar.messages.events import Event, TurnStop
 from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, ProviderConfig
 from aar.messages.tools import ErrorCategory
 from aar.safety.paths import _PROTECTED as PROTECTED
@@ -45,11 +45,13 @@ def fenced(info: str) -> list[tuple[str, str]]:
 
 
 def rows(page: str, columns: int) -> Iterator[list[str]]:
-    """The cells of every table row of a page with so many columns, without heads and rules."""
-    for line in FENCED.sub("", text_of(page)).splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
-        if line.startswith("|") and len(cells) == columns and not set(line) <= set("|- "):
-            yield cells
+    """The cells of every row in the tables of a page with so many columns, without their heads."""
+    lines = FENCED.sub("", text_of(page)).splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line.startswith("|") and not line.startswith("|---") and not following.startswith("|---"):
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if len(cells) == columns:
+                yield cells
 
 
 def words(cell: str) -> list[str]:
@@ -97,7 +99,8 @@ def test_every_variable_with_a_key_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "expected"), [("denied_paths", DENIED_PATHS), ("denied_commands", DENIED_COMMANDS), ("protected", PROTECTED)]
+    ("mark", "expected"),
+    [("denied_paths", DENIED_PATHS), ("denied_commands", DENIED_COMMANDS), ("protected", PROTECTED)],
 )
 def test_a_list_of_patterns_is_the_one_that_holds(mark: str, expected: tuple[str, ...]) -> None:
     ((_, text),) = fenced(f"text {mark}")
@@ -122,3 +125,36 @@ def test_every_tool_is_documented_with_its_effect_and_arguments() -> None:
 def test_every_kind_of_failed_tool_is_documented() -> None:
     told = re.findall(r"^\| `Error \[(\w+)\]`", text_of("tools.md"), re.MULTILINE)
     assert told == list(get_args(ErrorCategory))
+
+
+# --- sessions ---------------------------------------------------------------------------------
+
+
+def test_the_session_file_that_is_explained_can_be_read() -> None:
+    ((_, text),) = fenced("jsonl session")
+    parsed = parse_journal(text.encode(), "817b2ad15e628fcf", "the example")
+    session = Session.of(Stored(parsed.header, parsed.records))
+    assert (parsed.torn, parsed.is_checked, session.state) == (b"", True, "completed")
+    assert (session.total_tokens, round(session.total_cost, 5)) == (1099, 0.00231)
+    assert session.to_messages()[-1] == {"role": "assistant", "content": "It says hi."}
+
+
+def test_every_line_of_the_session_file_is_explained() -> None:
+    ((_, text),) = fenced("jsonl session")
+    told = [int(number) for cells in rows("sessions.md", 2) for number in re.findall(r"\d+", cells[0])]
+    assert told == list(range(1, len(text.splitlines()) + 1))
+
+
+def test_every_event_is_documented_with_its_fields() -> None:
+    told = {words(cells[0])[0]: words(cells[2]) for cells in rows("sessions.md", 3) if words(cells[0])}
+    base = set(Event.model_fields)
+    classes = [kind for kind in Event.__subclasses__() if kind.__module__ == Event.__module__]
+    assert told == {kind().type: [name for name in kind.model_fields if name not in base] for kind in classes}
+
+
+def test_every_end_of_a_turn_is_documented_with_its_exit_code() -> None:
+    told = {words(cells[0])[0]: cells for cells in rows("sessions.md", 4)}
+    assert set(told) == set(get_args(TurnStop))
+    for stop, (_, state, code, _) in told.items():
+        assert state == state_after(stop)
+        assert code == ("" if stop == "interrupted" else str(code_of_stop(stop)))
