@@ -7,7 +7,6 @@ journal: text that was cut, a result for every call, `turn_ended`.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -15,26 +14,22 @@ from typing import Any, assert_never
 
 import trio
 
+from aar.actors.closing import INTERRUPTED, as_event, close_turn, repair
 from aar.actors.compaction import compact
 from aar.actors.configuring import apply_patch
 from aar.actors.providers import Providers
 from aar.actors.turn import CANCELLED, Controls, run_turn
 from aar.actors.workbench import Progress, Workbench
-from aar.errors import AarError, ConfigError, QueueFull, SessionClosed, SessionError, StoreError
-from aar.journal.journal import Journal
-from aar.journal.state import cut_results
+from aar.errors import AarError, ConfigError, QueueFull, SessionClosed, SessionError, StoreError, StoreUnavailable
 from aar.kernel import Envelope, Mailbox
 from aar.kernel.alone import errors_alone
 from aar.messages.base import new_turn_id
 from aar.messages.events import (
     ApprovalResolved,
-    AssistantMessage,
     ErrorEvent,
     Event,
     PromptQueued,
     PromptsCleared,
-    StopReason,
-    StreamChunk,
     TurnEnded,
     TurnStarted,
     TurnStop,
@@ -60,17 +55,10 @@ from aar.messages.session import (
 )
 from aar.providers.base import Provider
 
-__all__ = ["QUEUE_LIMIT", "repair", "session"]
+__all__ = ["QUEUE_LIMIT", "session"]
 
 QUEUE_LIMIT = 32  # prompts that may wait in one session
-INTERRUPTED = "Run interrupted"
 CLEAN_UP_TIMEOUT = 10.0  # seconds for closing a turn in the journal, whatever happens around it
-
-_CUT: dict[str, StopReason] = {
-    "cancelled": StopReason.CANCELLED,
-    "timed_out": StopReason.TIMEOUT,
-    "error": StopReason.ERROR,
-}
 
 logger = logging.getLogger(__name__)
 
@@ -99,15 +87,6 @@ def session(
                 conversation.end()
 
     return body
-
-
-async def repair(journal: Journal) -> None:
-    """Close a turn that a crash or a kill left open, so that the conversation can go on."""
-    if not (journal.session.turn_id or journal.session.open_calls):
-        return
-    results = cut_results(journal.session, "Run interrupted before this tool call was finished.")
-    error = ErrorEvent(message=INTERRUPTED, recoverable=True)
-    await journal.append(*results, error, TurnEnded(stop="interrupted"), sync=True, header=True)
 
 
 @dataclass
@@ -234,10 +213,19 @@ class _Conversation:
         dropped, self._waiting = list(self._waiting), deque()
         self._follow_ups.clear()
         if cleared.items or self._journal.session.queued:
-            await self._journal.append(PromptsCleared(count=len(cleared.items)))
-        for prompt, envelope in dropped:
-            envelope.reply(TurnEnded(stop="cancelled", data={"turn_id": prompt.turn_id, "never_ran": True}))
+            await self._drop(dropped, PromptsCleared(count=len(cleared.items)))
         return cleared
+
+    async def _drop(self, waiting: Sequence[tuple[Prompt, Envelope[Any]]], fact: PromptsCleared) -> None:
+        """These are out of the queue, whether that can be recorded or not; their askers learn which."""
+        try:
+            await self._journal.append(fact)
+        except StoreError as error:
+            for _, envelope in waiting:
+                envelope.fail(error)
+            raise
+        for prompt, envelope in waiting:
+            envelope.reply(TurnEnded(stop="cancelled", data={"turn_id": prompt.turn_id, "never_ran": True}))
 
     async def _cancel(self, cancel: Cancel) -> None:
         running = self._running
@@ -247,12 +235,10 @@ class _Conversation:
             else:
                 running.scope.cancel()
             return
-        for item in list(self._waiting):
-            prompt, envelope = item
-            if prompt.turn_id == cancel.turn_id:
-                self._waiting.remove(item)
-                await self._journal.append(PromptsCleared(count=1, data={"turn_ids": [prompt.turn_id]}))
-                envelope.reply(TurnEnded(stop="cancelled", data={"turn_id": prompt.turn_id, "never_ran": True}))
+        found = [item for item in self._waiting if item[0].turn_id == cancel.turn_id]
+        if found:
+            self._waiting = deque(item for item in self._waiting if item not in found)
+            await self._drop(found, PromptsCleared(count=len(found), data={"turn_ids": [cancel.turn_id]}))
 
     # --- a turn ---
 
@@ -264,6 +250,7 @@ class _Conversation:
             turn.envelope.fail(error)
         finally:
             self._running = None
+        turn.envelope.fail(StoreUnavailable("the end of this turn could not be recorded in time"))
         self._begin_next()
 
     async def _run_in_scope(self, turn: _Turn) -> None:
@@ -284,44 +271,20 @@ class _Conversation:
                 error = ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False)
         except StoreError as refused:
             turn.envelope.fail(refused)
-            stop, error = "error", _as_event(refused)
+            stop, error = "error", as_event(refused)
             raise
         except Exception as bug:  # a wall: a bug in a turn ends the turn, not the session
             trace = None if isinstance(bug, AarError | ValueError) else bug  # people can mend those: no traceback
-            logger.error("a turn of session %s failed: %s", self._bench.session_id, bug, exc_info=trace)
-            stop, error = "error", _as_event(bug)
+            level = logging.INFO if trace is None else logging.ERROR  # what people can mend is told as an event
+            logger.log(level, "a turn of session %s failed: %s", self._bench.session_id, bug, exc_info=trace)
+            stop, error = "error", as_event(bug)
         finally:
             if stop is None and self.has_crashed:
                 stop, error = "interrupted", ErrorEvent(message=INTERRUPTED, recoverable=True)
             elif stop is None:  # cancelled: this turn, its session, or everything
                 stop, error = "cancelled", ErrorEvent(message=CANCELLED, recoverable=False)
             with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True):
-                turn.envelope.reply(await self._close_turn(stop, error, progress))
-
-    async def _close_turn(self, stop: TurnStop, error: ErrorEvent | None, progress: Progress) -> TurnEnded:
-        facts: list[Event] = []
-        if progress.is_streaming:
-            self._journal.hint(StreamChunk(finished=True))
-        if progress.text:
-            cut = _CUT.get(stop, StopReason.ERROR)
-            facts.append(AssistantMessage(content=progress.text, stop_reason=cut, data={"partial": True}))
-        for result in cut_results(self._journal.session, _cut_reason(stop), progress.said):
-            facts.append(progress.done.get(result.tool_call_id, result))
-        if error is not None:
-            facts.append(error)
-        ended = TurnEnded(stop=stop)
-        self._note_title()
-        await self._journal.append(*facts, ended, sync=True, header=True)
-        return ended
-
-    def _note_title(self) -> None:
-        fold = self._journal.session
-        fold.metadata["updated_at"] = time.time()
-        if "title" not in fold.metadata:
-            said = (event.content for event in fold.events if isinstance(event, AssistantMessage))
-            first = next((text for text in said if text.strip()), "")
-            if first:
-                fold.metadata["title"] = first[:60]
+                turn.envelope.reply(await close_turn(self._journal, stop, error, progress))
 
     def _provider_in_force(self) -> Provider:
         config = self._bench.config.resolve_provider()
@@ -381,21 +344,3 @@ class _Conversation:
 
 def _text(prompt: Prompt) -> str:
     return prompt.content or UserMessage.of(list(prompt.parts)).content
-
-
-def _cut_reason(stop: TurnStop) -> str:
-    if stop == "timed_out":
-        return "The turn timed out before this tool call was finished."
-    if stop == "cancelled":
-        return "The turn was cancelled before this tool call was finished."
-    return "The turn ended before this tool call was finished."
-
-
-def _as_event(bug: Exception) -> ErrorEvent:
-    if isinstance(bug, AarError | ValueError):
-        return ErrorEvent(message=str(bug), recoverable=False, data={"kind": type(bug).__name__})
-    return ErrorEvent(
-        message=f"Internal error ({type(bug).__name__}): {bug}. Please report it; the session can go on.",
-        recoverable=True,
-        data={"kind": type(bug).__name__},
-    )
