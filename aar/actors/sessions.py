@@ -14,8 +14,9 @@ from typing import Any, assert_never
 
 import trio
 
+from aar.actors.closing import repair
 from aar.actors.providers import Providers
-from aar.actors.session import repair, session
+from aar.actors.session import session
 from aar.actors.workbench import Workbench
 from aar.config import without_keys
 from aar.errors import AarError, InvalidMessage

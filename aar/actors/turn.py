@@ -284,4 +284,9 @@ def _has_effect(event: Event) -> bool:
 async def _say(bench: Workbench, queue: deque[UserMessage], *, at_most: int | None = None) -> None:
     count = len(queue) if at_most is None else min(at_most, len(queue))
     if count:
-        await bench.journal.append(*(queue.popleft() for _ in range(count)))
+        said = [queue.popleft() for _ in range(count)]
+        try:
+            await bench.journal.append(*said)
+        except BaseException:
+            queue.extendleft(reversed(said))  # not on record: the next turn says it
+            raise

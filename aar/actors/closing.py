@@ -1,0 +1,76 @@
+"""How a turn is closed in the journal: text that was cut, a result for every call, `turn_ended`."""
+
+from __future__ import annotations
+
+import time
+
+from aar.actors.workbench import Progress
+from aar.errors import AarError
+from aar.journal.journal import Journal
+from aar.journal.state import Session, cut_results
+from aar.messages.events import AssistantMessage, ErrorEvent, Event, StopReason, StreamChunk, TurnEnded, TurnStop
+
+__all__ = ["INTERRUPTED", "as_event", "close_turn", "repair"]
+
+INTERRUPTED = "Run interrupted"
+
+_CUT: dict[str, StopReason] = {
+    "cancelled": StopReason.CANCELLED,
+    "timed_out": StopReason.TIMEOUT,
+    "error": StopReason.ERROR,
+}
+
+
+async def repair(journal: Journal) -> None:
+    """Close a turn that a crash or a kill left open, so that the conversation can go on."""
+    if not (journal.session.turn_id or journal.session.open_calls):
+        return
+    results = cut_results(journal.session, "Run interrupted before this tool call was finished.")
+    error = ErrorEvent(message=INTERRUPTED, recoverable=True)
+    await journal.append(*results, error, TurnEnded(stop="interrupted"), sync=True, header=True)
+
+
+async def close_turn(journal: Journal, stop: TurnStop, error: ErrorEvent | None, progress: Progress) -> TurnEnded:
+    """Record the end of the running turn, and before it whatever it had begun. Raises as `Journal.append`."""
+    facts: list[Event] = []
+    if progress.is_streaming:
+        journal.hint(StreamChunk(finished=True))
+    if progress.text:
+        cut = _CUT.get(stop, StopReason.ERROR)
+        facts.append(AssistantMessage(content=progress.text, stop_reason=cut, data={"partial": True}))
+    for result in cut_results(journal.session, _cut_reason(stop), progress.said):
+        facts.append(progress.done.get(result.tool_call_id, result))
+    if error is not None:
+        facts.append(error)
+    ended = TurnEnded(stop=stop)
+    _note_title(journal.session)
+    await journal.append(*facts, ended, sync=True, header=True)
+    return ended
+
+
+def _note_title(fold: Session) -> None:
+    fold.metadata["updated_at"] = time.time()
+    if "title" not in fold.metadata:
+        said = (event.content for event in fold.events if isinstance(event, AssistantMessage))
+        first = next((text for text in said if text.strip()), "")
+        if first:
+            fold.metadata["title"] = first[:60]
+
+
+def as_event(bug: Exception) -> ErrorEvent:
+    """What to tell people of an error that ended a turn."""
+    if isinstance(bug, AarError | ValueError):
+        return ErrorEvent(message=str(bug), recoverable=False, data={"kind": type(bug).__name__})
+    return ErrorEvent(
+        message=f"Internal error ({type(bug).__name__}): {bug}. Please report it; the session can go on.",
+        recoverable=True,
+        data={"kind": type(bug).__name__},
+    )
+
+
+def _cut_reason(stop: TurnStop) -> str:
+    if stop == "timed_out":
+        return "The turn timed out before this tool call was finished."
+    if stop == "cancelled":
+        return "The turn was cancelled before this tool call was finished."
+    return "The turn ended before this tool call was finished."
