@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
+from aar import errors
 from aar.config import API_KEY_VARIABLES, merge_config
 from aar.journal.reading import parse_journal
 from aar.journal.state import Session, state_after
@@ -20,6 +21,7 @@ from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, Pr
 from aar.messages.tools import ErrorCategory
 from aar.safety.paths import _PROTECTED as PROTECTED
 from aar.tools import builtin_tools
+from aar.transports.cli import exits
 from aar.transports.cli.exits import code_of_stop
 
 ROOT = Path(__file__).parent.parent
@@ -158,3 +160,49 @@ def test_every_end_of_a_turn_is_documented_with_its_exit_code() -> None:
     for stop, (_, state, code, _) in told.items():
         assert state == state_after(stop)
         assert code == ("" if stop == "interrupted" else str(code_of_stop(stop)))
+
+
+# --- errors and exit codes --------------------------------------------------------------------
+
+
+def test_every_error_class_is_documented() -> None:
+    section = text_of("troubleshooting.md").partition("## Errors in programs")[2]
+    told = re.findall(
+        r"`([A-Z]\w+)`", "\n".join(line.split("|")[1] for line in section.splitlines() if line[:1] == "|")
+    )
+    assert sorted(told) == sorted(errors.__all__)
+
+
+def test_every_exit_code_is_documented() -> None:
+    section = text_of("troubleshooting.md").partition("## Exit codes")[2].partition("\n## ")[0]
+    told = [int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)]
+    constants = {exits.DONE, exits.FAILED, exits.USAGE, exits.HUNG_UP, exits.CANCELLED, exits.TERMINATED}
+    assert told == sorted(constants | {code_of_stop(stop) for stop in get_args(TurnStop)})
+
+
+# --- links ------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that headings get: small letters, dashes for spaces, without other marks."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in LINK.finditer(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        path, _, anchor = link["target"].partition("#")
+        if "://" in path:
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link["target"])
+    assert broken == []
+
+
+def test_the_index_names_every_page() -> None:
+    told = set(re.findall(r"\]\(([\w-]+\.md)\)", text_of("README.md")))
+    assert told >= {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"}
