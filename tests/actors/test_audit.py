@@ -51,9 +51,5 @@ async def test_a_failure_that_people_can_mend_is_logged_without_a_traceback(
     async with open_runtime(config, home=tmp_path) as runtime:
         session = await runtime.sessions.open(str(tmp_path))
         assert (await session.prompt("Hi")).stop == "error"
-    (record,) = [record for record in caplog.records if record.name == "aar.actors.session"]
-    assert record.getMessage() == (
-        f"a turn of session {session.session_id} failed: Unknown provider: 'nobody'. "
-        "Available: anthropic, gemini, generic, local, ollama, openai"
-    )
-    assert record.exc_info is None
+    said = [record for record in caplog.records if record.name == "aar.actors.session"]
+    assert [record for record in said if record.exc_info or record.levelno >= logging.WARNING] == []
