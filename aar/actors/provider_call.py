@@ -62,7 +62,8 @@ async def provider_call(
             call = _Call(provider, request, policy, nursery, streaming and provider.supports_streaming)
             async with aclosing(call.items()) as items:
                 yield items
-            nursery.cancel_scope.cancel()
+            if nursery.child_tasks:
+                nursery.cancel_scope.cancel()
 
 
 class _Call:
@@ -84,13 +85,15 @@ class _Call:
         attempt = 1
         while True:
             intake = _Intake()
-            scope = trio.CancelScope()
-            self._nursery.start_soon(self._pump, intake, scope)
-            while await self._has_text(intake):
-                yield intake.take_text()
-            scope.cancel()
             if self._is_streamed:
+                scope = trio.CancelScope()
+                self._nursery.start_soon(self._pump, intake, scope)
+                while await self._has_text(intake):
+                    yield intake.take_text()
+                scope.cancel()
                 yield StreamChunk(finished=True)
+            else:
+                await self._ask_for_all(intake)
             if intake.failure is None:
                 yield intake.response or intake.assembly.response()
                 return
@@ -124,25 +127,30 @@ class _Call:
             intake.failure = _silence(self._provider, intake)
         return intake.has_text
 
+    async def _ask_for_all(self, intake: _Intake) -> None:
+        """An answer in one piece needs no task of its own: there is nothing to hand out meanwhile."""
+        limit = self._provider.first_byte_timeout
+        with trio.move_on_after(float("inf") if limit is None else limit) as silence:
+            try:
+                intake.response = await self._provider.complete(self._request)
+            except Exception as error:  # a wall, as below
+                intake.failure = as_provider_error(error, self._provider.name)
+        if silence.cancelled_caught:
+            intake.failure = _silence(self._provider, intake)
+
     async def _pump(self, intake: _Intake, scope: trio.CancelScope) -> None:
         with scope:
             try:
-                if self._is_streamed:
-                    await self._pump_stream(intake)
-                else:
-                    intake.response = await self._provider.complete(self._request)
+                async with aclosing(self._provider.stream(self._request)) as deltas:
+                    async for delta in deltas:
+                        intake.take(delta)
+                        if delta.done:
+                            break
+                        await intake.room()
             except Exception as error:  # a wall: adapters and vendors' clients raise whatever they like
                 intake.failure = intake.failure or as_provider_error(error, self._provider.name)
             finally:
                 intake.end()
-
-    async def _pump_stream(self, intake: _Intake) -> None:
-        async with aclosing(self._provider.stream(self._request)) as deltas:
-            async for delta in deltas:
-                intake.take(delta)
-                if delta.done:
-                    break
-                await intake.room()
 
 
 class _Intake:

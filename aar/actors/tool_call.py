@@ -63,7 +63,9 @@ class Outbox:
         """Hand over one event. When this returns, a fact is on record."""
         parcel = Parcel(event)
         try:
-            self._send.send_nowait(parcel)  # the reader waits nearly always; then one trip through the scheduler is enough
+            self._send.send_nowait(
+                parcel
+            )  # the reader waits nearly always; then one trip through the scheduler is enough
         except trio.WouldBlock:
             await self._send.send(parcel)
         await parcel.taken.wait()

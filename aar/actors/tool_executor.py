@@ -30,12 +30,14 @@ async def tool_executor(
     """
     send, receive = trio.open_memory_channel[Parcel](0)
     with errors_alone():
-        async with trio.open_nursery() as nursery, receive:
+        async with trio.open_nursery() as nursery:
             nursery.start_soon(_run_all, bench, calls, progress, Outbox(send, nursery))
             try:
                 yield _Happenings(receive)
             finally:
-                nursery.cancel_scope.cancel()
+                if nursery.child_tasks:  # to cancel an empty nursery would cost an exception
+                    nursery.cancel_scope.cancel()
+                receive.close()
 
 
 class _Happenings:
