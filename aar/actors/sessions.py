@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -91,12 +91,22 @@ class _Opening:
     facts: Sequence[Event] = ()
 
 
+@dataclass
+class _Held:
+    """A session that is ours, from before its file is opened until after it has been let go."""
+
+    config: AgentConfig
+    ready: trio.Event = field(default_factory=trio.Event)  # it is open, or could not be opened
+    released: trio.Event = field(default_factory=trio.Event)
+    is_leaving: bool = False
+
+
 class _House:
     def __init__(self, shared: Shared, supervisor: Supervisor, nursery: trio.Nursery) -> None:
         self._shared = shared
         self._supervisor = supervisor
         self._nursery = nursery
-        self._held: dict[str, trio.Event] = {}  # set when the session's file has been let go
+        self._held: dict[str, _Held] = {}
 
     async def serve(self, envelope: Envelope[SessionsCommand]) -> None:
         try:
@@ -130,36 +140,38 @@ class _House:
     # --- coming to life ---
 
     async def _open(self, command: OpenSession) -> SessionInfo:
-        _check_folder(command.cwd)
         session_id = command.session_id or new_session_id()
         return await self._bring_up(_Opening(session_id, True, command.cwd, command.config, "started"))
 
     async def _load(self, command: LoadSession) -> SessionInfo:
-        journal = self._shared.journals.find(command.session_id)
-        if journal is not None:
-            return _live_info(journal)
         return await self._bring_up(_Opening(command.session_id, False, command.cwd, command.config, "resumed"))
 
     async def _fork(self, command: ForkSession) -> SessionInfo:
         journal = self._shared.journals.find(command.session_id)
         parent = journal.session if journal else Session.of(await self._shared.store.load(command.session_id))
         cwd = command.cwd or str(parent.metadata.get("cwd", ""))
-        _check_folder(cwd)
+        held = self._held.get(command.session_id)
+        config = held.config if held is not None else None
         facts = fork(parent, command.at_message)
-        return await self._bring_up(_Opening(new_session_id(), True, cwd, None, "forked", facts))
+        return await self._bring_up(_Opening(new_session_id(), True, cwd, config, "forked", facts))
 
     async def _bring_up(self, opening: _Opening) -> SessionInfo:
-        former = self._held.get(opening.session_id)
-        if former is not None:
-            await former.wait()
-        info: SessionInfo | AarError = await self._nursery.start(self._hold, opening)
+        while (held := self._held.get(opening.session_id)) is not None:
+            await held.ready.wait()
+            journal = self._shared.journals.find(opening.session_id)
+            is_alive = self._shared.registry.find(_name(opening.session_id)) is not None
+            if journal is not None and is_alive and not held.is_leaving:
+                return _live_info(journal)
+            await held.released.wait()
+        held = self._held[opening.session_id] = _Held(opening.config or self._shared.config)
+        info: SessionInfo | AarError = await self._nursery.start(self._hold, opening, held)
         if isinstance(info, AarError):
             raise info
         return info
 
-    async def _hold(self, opening: _Opening, *, task_status: trio.TaskStatus[SessionInfo | AarError]) -> None:
-        released = trio.Event()
-        self._held[opening.session_id] = released
+    async def _hold(
+        self, opening: _Opening, held: _Held, *, task_status: trio.TaskStatus[SessionInfo | AarError]
+    ) -> None:
         try:
             async with self._shared.store.open(opening.session_id, create=opening.create) as log:
                 fold = Session.of(log.stored)
@@ -167,8 +179,9 @@ class _House:
                 fold.metadata["cwd"] = opening.cwd if opening.create else stored or opening.cwd
                 journal = Journal(log, fold, log.stored.records)
                 try:
-                    await self._begin(journal, opening, log.stored.warnings)
+                    await self._begin(journal, opening, held.config, log.stored.warnings)
                     task_status.started(_live_info(journal))
+                    held.ready.set()
                     await self._until_gone(opening.session_id)
                 finally:
                     journal.close()
@@ -178,7 +191,8 @@ class _House:
                 logger.error("session %s: %s", opening.session_id, error)
         finally:
             del self._held[opening.session_id]
-            released.set()
+            held.ready.set()
+            held.released.set()
 
     @staticmethod
     def _is_started(task_status: trio.TaskStatus[SessionInfo | AarError], error: AarError) -> bool:
@@ -189,10 +203,10 @@ class _House:
             return False
         return True
 
-    async def _begin(self, journal: Journal, opening: _Opening, warnings: Sequence[str]) -> None:
+    async def _begin(self, journal: Journal, opening: _Opening, config: AgentConfig, warnings: Sequence[str]) -> None:
         shared = self._shared
-        config = opening.config or shared.config
         cwd = str(journal.session.metadata["cwd"])
+        _check_folder(cwd)
         await repair(journal)
         data: dict[str, Any] = {"session_id": opening.session_id, "cwd": cwd, "config": without_keys(config)}
         facts = list(opening.facts)
@@ -202,6 +216,7 @@ class _House:
         notices = [Notice(kind="journal_recovered", text=text) for text in warnings]
         first = SessionEvent(action=action, data=data)
         await journal.append(first, *notices, *facts, header=True)
+        await repair(journal)  # a copy of a session that is in the middle of a turn
         shared.journals.add(journal)
         bench = Workbench(
             session_id=opening.session_id,
@@ -228,11 +243,13 @@ class _House:
     # --- going ---
 
     async def _close(self, session_id: str) -> None:
-        released = self._held.get(session_id)
-        if released is None:
+        held = self._held.get(session_id)
+        if held is None:
             return
+        held.is_leaving = True
+        await held.ready.wait()
         await self._supervisor.stop(_name(session_id), grace=CLOSE_GRACE)
-        await released.wait()
+        await held.released.wait()
 
 
 def _name(session_id: str) -> str:

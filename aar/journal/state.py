@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from aar.journal.store import Header, Stored
 from aar.journal.transcript import Transcript
@@ -61,11 +61,15 @@ def state_after(stop: str) -> AgentState:
 
 @dataclass
 class Standing:
-    """Decisions that hold for the rest of the session: approval keys, and entries such as `bash:git *`."""
+    """Decisions that hold for the rest of the session: approval keys, and entries such as `bash:git *`.
+
+    `tools` says which tool each key is about.
+    """
 
     allowed: set[str] = field(default_factory=set)
     denied: set[str] = field(default_factory=set)
     entries: list[str] = field(default_factory=list)
+    tools: dict[str, str] = field(default_factory=dict)
 
     def apply(self, fact: ApprovalResolved) -> None:
         if fact.decision == "revoked":
@@ -74,16 +78,30 @@ class Standing:
             return
         elif not fact.tool_call_id:
             self.entries.append(fact.key)
-        elif fact.decision == "allow":
-            self.allowed.add(fact.key)
-            self.denied.discard(fact.key)
-        elif fact.decision == "deny":
-            self.denied.add(fact.key)
+        elif fact.decision in ("allow", "deny"):
             self.allowed.discard(fact.key)
+            self.denied.discard(fact.key)
+            (self.allowed if fact.decision == "allow" else self.denied).add(fact.key)
+            self.tools[fact.key] = fact.tool_name
+
+    def as_facts(self) -> list[Event]:
+        """Facts that give another session the same decisions."""
+
+        def fact(key: str, decision: Literal["allow", "deny"], call: str = "forked") -> ApprovalResolved:
+            tool = self.tools.get(key, "")
+            return ApprovalResolved(tool_call_id=call, tool_name=tool, decision=decision, scope="session", key=key)
+
+        return [
+            *(fact(entry, "allow", call="") for entry in self.entries),
+            *(fact(key, "allow") for key in sorted(self.allowed)),
+            *(fact(key, "deny") for key in sorted(self.denied)),
+        ]
 
     def _revoke(self, name: str) -> None:
+        """Everything about this tool, or this one key or entry."""
+
         def kept(key: str) -> bool:
-            return key != name and not key.startswith(f"{name}:")
+            return name not in (key, self.tools.get(key), key.partition(":")[0])
 
         self.allowed = {key for key in self.allowed if kept(key)}
         self.denied = {key for key in self.denied if kept(key)}
@@ -307,13 +325,22 @@ def fork(parent: Session, at_message: int | None = None) -> list[Event]:
     """
     facts: list[Event] = [SessionEvent(action="forked", data={"forked_from": parent.session_id})]
     if at_message is None:
-        facts += [event for event in parent.events if not isinstance(event, SessionEvent | PromptQueued)]
-    else:
-        facts += _first_messages(parent, at_message)
-    facts += [ApprovalResolved(decision="allow", scope="session", key=entry) for entry in parent.standing.entries]
-    if parent.patch and at_message is not None:
+        return facts + _all_in_force(parent)
+    facts += _first_messages(parent, at_message)
+    if parent.patch:
         facts.append(ConfigChanged(patch=parent.patch))
-    return facts
+    return facts + parent.standing.as_facts()
+
+
+def _all_in_force(parent: Session) -> list[Event]:
+    """Everything but what belongs to the parent alone, and decisions that its newest opening has ended."""
+    opened = max((index for index, event in enumerate(parent.events) if isinstance(event, SessionEvent)), default=-1)
+    return [
+        event
+        for index, event in enumerate(parent.events)
+        if not isinstance(event, SessionEvent | PromptQueued)
+        and (index > opened or not isinstance(event, ConfigChanged | ApprovalResolved))
+    ]
 
 
 _SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult, ReasoningBlock, Compacted)
