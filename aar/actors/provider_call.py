@@ -129,14 +129,15 @@ class _Call:
 
     async def _ask_for_all(self, intake: _Intake) -> None:
         """An answer in one piece needs no task of its own: there is nothing to hand out meanwhile."""
-        limit = self._provider.first_byte_timeout
+        limit = self._provider.answer_timeout
         with trio.move_on_after(float("inf") if limit is None else limit) as silence:
             try:
                 intake.response = await self._provider.complete(self._request)
             except Exception as error:  # a wall, as below
                 intake.failure = as_provider_error(error, self._provider.name)
         if silence.cancelled_caught:
-            intake.failure = _silence(self._provider, intake)
+            text = f"{self._provider.name} gave no answer within {limit:g} s"
+            intake.failure = ProviderTimeout(text, provider=self._provider.name)
 
     async def _pump(self, intake: _Intake, scope: trio.CancelScope) -> None:
         with scope:

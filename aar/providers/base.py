@@ -38,7 +38,8 @@ class Provider:
 
     `first_byte_timeout` and `idle_timeout` are seconds of silence that the caller allows before the first sign
     of life and between two of them; `None` allows any. They come from `config.extra`, where `read_timeout` or
-    `timeout` stands for both. The adapter itself only limits how long connecting may take.
+    `timeout` stands for both. `answer_timeout` is for a whole answer that is not streamed, which is silent until it
+    is complete. The adapter itself only limits how long connecting may take.
 
     Raises `InvalidSetting` when one of these is no number of seconds.
     """
@@ -53,11 +54,13 @@ class Provider:
 
     default_first_byte_timeout: float | None = 120.0
     default_idle_timeout: float | None = 60.0
+    default_answer_timeout: float | None = 600.0
 
     def __init__(self, config: ProviderConfig) -> None:
         self.config = config
         self.first_byte_timeout = _limit(config, "first_byte_timeout", self.default_first_byte_timeout)
         self.idle_timeout = _limit(config, "idle_timeout", self.default_idle_timeout)
+        self.answer_timeout = _limit(config, "first_byte_timeout", self.default_answer_timeout)
 
     def capabilities(self) -> Capabilities:
         return {
