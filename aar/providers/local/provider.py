@@ -82,7 +82,7 @@ class LocalProvider(GenericProvider):
 
     async def stream(self, request: ProviderRequest) -> AsyncGenerator[StreamDelta, None]:
         """As `Provider.stream`. A server that died is started again; loading gives a sign of life every 5 s."""
-        self._child.want()
+        await self._child.want()
         running = None
         while running is None:
             with trio.move_on_after(LIFE_SIGN_SECONDS):

@@ -74,14 +74,8 @@ class ModelServer:
             self._served = trio.Event()
             self._note(_Down("The local model server was stopped."))
 
-    def want(self) -> None:
-        """Start it again if it is down. Never waits."""
-        if isinstance(self._state, _Down) and self._served.is_set():
-            self._state = None
-            self._wanted.set()
-
-    async def ready(self) -> Running:
-        """Wait until the model is loaded. Raises `ProviderError` with the reason when it cannot be."""
+    async def want(self) -> None:
+        """Start it again if it is down. Raises `ProviderError` when nobody runs `serve`, now or in a moment."""
         with trio.move_on_after(SERVE_TIMEOUT):
             await self._served.wait()
         if not self._served.is_set():
@@ -89,6 +83,12 @@ class ModelServer:
                 "Nobody runs the local model server: use the provider through Aar's runtime, or run its `serve()`",
                 provider="local",
             )
+        if isinstance(self._state, _Down):
+            self._state = None
+            self._wanted.set()
+
+    async def ready(self) -> Running:
+        """Wait until the model is loaded. Raises `ProviderUnavailable` with the reason when it cannot be."""
         while self._state is None:
             await self._changed.wait()
         if isinstance(self._state, _Down):
