@@ -280,6 +280,9 @@ async def _read_trailer(reading: ChatStream, parser: SseParser, chunks: AsyncIte
 
 
 async def _read(response: httpx2.Response, limit: int) -> bytes:
+    length = response.headers.get("content-length", "")
+    if length.isdecimal() and int(length) <= limit and "content-encoding" not in response.headers:
+        return await response.aread()  # no more can come than was announced
     body = bytearray()
     async with open_chunks(response) as chunks:
         async for chunk in chunks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -68,11 +68,13 @@ class HttpPool:
 
         Leaving the block closes the connection unless the body was read to its end. Raises `httpx2.HTTPError`.
         """
-        async with (
-            self.client(url) as client,
-            client.stream(method, url, headers=headers, content=content) as response,
-        ):
-            yield response
+        async with self.client(url) as client:
+            request = client.build_request(method, _parsed(url), headers=headers, content=content)
+            response = await client.send(request, stream=True)
+            try:
+                yield response
+            finally:
+                await response.aclose()
 
     async def aclose(self) -> None:
         """Close all connections. The pool may be used again afterwards."""
@@ -109,19 +111,32 @@ class HttpPool:
 @asynccontextmanager
 async def open_chunks(response: httpx2.Response) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
     """The body of a response as the network cuts it. Leaving the block early drops the connection."""
-    import httpx2
-
     chunks = response.aiter_bytes()
     try:
         yield chunks
     finally:
-        # One of httpx2's inner generators is not closed with the outer ones, and Trio complains of it. All of them
-        # end when an exception comes from below, so the next read is one that is cancelled.
-        with trio.CancelScope() as unwinding, suppress(httpx2.HTTPError, httpx2.StreamError):
-            unwinding.cancel()
-            async for _ in chunks:
-                pass
+        if not response.is_closed:
+            await _unwind(chunks)
         await chunks.aclose()
+
+
+async def _unwind(chunks: AsyncGenerator[bytes, None]) -> None:
+    import httpx2
+
+    # One of httpx2's inner generators is not closed with the outer ones, and Trio complains of it. All of them
+    # end when an exception comes from below, so the next read is one that is cancelled.
+    with trio.CancelScope() as unwinding, suppress(httpx2.HTTPError, httpx2.StreamError):
+        unwinding.cancel()
+        async for _ in chunks:
+            pass
+
+
+@lru_cache(maxsize=64)
+def _parsed(url: str) -> httpx2.URL:
+    """An adapter asks the same few addresses again and again."""
+    import httpx2
+
+    return httpx2.URL(url)
 
 
 def _is_loopback(host: str) -> bool:
