@@ -51,7 +51,12 @@ async def open_session(
 
 
 def _aar(
-    config: AgentConfig, steps: int, *, history: int = 0, on_disk: bool = False, provider: ScriptedProvider | None = None
+    config: AgentConfig,
+    steps: int,
+    *,
+    history: int = 0,
+    on_disk: bool = False,
+    provider: ScriptedProvider | None = None,
 ) -> float:
     """Milliseconds of CPU per step of one turn, its first request and the opening of the connection among them."""
 

@@ -28,11 +28,13 @@ class _Piece:
 class Batching:
     """Runs short blocking functions in worker threads, in the order in which they come.
 
-    At most `limit` threads are out, and more than one only when one is stuck.
+    `side_by_side` threads are out at a time, and what waits is shared out among them; up to `limit` when some are
+    stuck. Use 1 for work that only computes or writes, more for work that waits, such as a sync.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, side_by_side: int = 1) -> None:
         self._limit = limit
+        self._side_by_side = side_by_side
         self._waiting: list[_Piece] = []
         self._out = 0
         self._left_at = 0.0
@@ -43,7 +45,8 @@ class Batching:
         self._enter_run()
         piece = _Piece(work)
         self._waiting.append(piece)
-        if self._out == 0 or (self._out < self._limit and trio.current_time() - self._left_at > _SLOW):
+        is_slow = self._out < self._limit and trio.current_time() - self._left_at > _SLOW
+        if self._out < self._side_by_side or is_slow:
             self._depart()
         await piece.done.wait()
         if piece.error is not None:
@@ -56,7 +59,8 @@ class Batching:
             self._token, self._out, self._waiting = token, 0, []
 
     def _depart(self) -> None:
-        batch, self._waiting = self._waiting[:_LARGEST], self._waiting[_LARGEST:]
+        share = min(_LARGEST, -(-len(self._waiting) // self._side_by_side))
+        batch, self._waiting = self._waiting[:share], self._waiting[share:]
         token = trio.lowlevel.current_trio_token()
         self._out += 1
         self._left_at = trio.current_time()

@@ -25,6 +25,7 @@ from aar.messages.events import Recorded
 __all__ = ["JsonlLog", "Threads"]
 
 _SHORT = 64 * 1024
+_SYNCS_AT_ONCE = 8  # a disk takes many syncs in one go, but each thread costs as much as a sync of a fast disk
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +34,8 @@ class Threads:
 
     def __init__(self, limit: int) -> None:
         self.limiter = trio.CapacityLimiter(limit)
-        self.batching = Batching(limit)
+        self.writing = Batching(limit)
+        self.syncing = Batching(limit, side_by_side=_SYNCS_AT_ONCE)
 
 
 class _Job:
@@ -93,7 +95,8 @@ class JsonlLog:
             )
         encoded = [encode_record(record) for record in records]
         data = self._lines([line for _, line in encoded], header)
-        await self._in_thread(lambda: self._append(data, sync), is_short=not sync and len(data) <= _SHORT)
+        shared = self._threads.syncing if sync else self._threads.writing
+        await self._in_thread(lambda: self._append(data, sync), shared if len(data) <= _SHORT else None)
         self._size += len(data)
         self._seq = records[-1].seq if records else self._seq
         self._count(len(records), len(data), sync)
@@ -132,12 +135,12 @@ class JsonlLog:
         if self._working.locked():
             raise StoreUnavailable(f"Cannot write {self.path}: an earlier write has not come back. Check the disk.")
 
-    async def _in_thread(self, work: Callable[[], None], *, is_short: bool = False) -> None:
-        """Short work shares a thread with that of other sessions; a sync or a big write gets its own."""
+    async def _in_thread(self, work: Callable[[], None], shared: Batching | None = None) -> None:
+        """Short work shares threads with that of other sessions; a big write gets its own."""
         job = _Job()
         try:
-            if is_short:
-                await self._threads.batching.run(lambda: self._run(job, work))
+            if shared is not None:
+                await shared.run(lambda: self._run(job, work))
             else:
                 await trio.to_thread.run_sync(
                     self._run, job, work, abandon_on_cancel=True, limiter=self._threads.limiter

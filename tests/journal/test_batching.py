@@ -112,3 +112,25 @@ def test_it_can_be_used_in_one_trio_run_after_another() -> None:
     trio.run(batching.run, lambda: done.append(1))
     gate.set()
     assert done == [1]
+
+
+async def test_work_that_waits_is_shared_out_among_several_threads() -> None:
+    batching = Batching(4, side_by_side=2)
+    gate = threading.Event()
+    threads: list[int] = []
+
+    def note() -> None:
+        threads.append(threading.get_ident())
+        meeting.wait(10)
+
+    meeting = threading.Barrier(2)
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(batching.run, lambda: gate.wait(10))
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(6):
+            nursery.start_soon(batching.run, note)
+        await trio.testing.wait_all_tasks_blocked()
+        assert threads == []
+        gate.set()
+    assert (len(threads), len(set(threads))) == (6, 2)
