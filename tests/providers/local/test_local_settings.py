@@ -48,9 +48,7 @@ def test_a_model_is_a_path_or_the_name_of_a_file_among_the_models(home: Path, tm
 def test_a_missing_model_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(ProviderError, match="SmolLM2-135M-Instruct is not installed: run 'aar local install'"):
         local(tmp_path)
-    with pytest.raises(
-        ProviderError, match=r"There is no model file big\.gguf: --provider local takes"
-    ):
+    with pytest.raises(ProviderError, match=r"There is no model file big\.gguf: --provider local takes"):
         local(tmp_path, "big.gguf")
 
 
