@@ -16,6 +16,7 @@ from aar.messages.events import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
+    Notice,
     ToolCall,
     ToolOutput,
     ToolResult,
@@ -77,7 +78,7 @@ async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: P
         outcome = await _admit_and_run(bench, call, outbox, progress)
     except ToolError as refusal:
         outcome = ToolOutcome(str(refusal), is_error=True)
-    outcome = await _after(bench, call, outcome)
+    outcome = await _after(bench, call, outcome, outbox)
     return ToolResult(
         tool_call_id=call.tool_call_id,
         tool_name=call.tool_name,
@@ -130,13 +131,14 @@ async def _before(bench: Workbench, spec: ToolSpec, call: ToolCall) -> ToolCall:
     return call
 
 
-async def _after(bench: Workbench, call: ToolCall, outcome: ToolOutcome) -> ToolOutcome:
+async def _after(bench: Workbench, call: ToolCall, outcome: ToolOutcome, outbox: Outbox) -> ToolOutcome:
     for hook in bench.hooks.after_tool_call:
         try:
             with trio.fail_after(bench.hooks.time_limit):
                 outcome = await hook(call, outcome) or outcome
         except Exception as error:  # skipped: the call itself is done
             logger.warning("an after_tool_call hook failed: %r", error, exc_info=error)
+            await outbox.put(Notice(kind="hook_failed", text=f"An after_tool_call hook failed: {error!r}"))
     return outcome
 
 
@@ -313,10 +315,11 @@ class _LiveOutput:
         self._waiting.append(text)
         if not self._is_showing:
             self._is_showing = True
-            self._outbox.tasks.start_soon(self._show)
+            self._scope = trio.CancelScope()
+            self._outbox.tasks.start_soon(self._show, self._scope)
 
-    async def _show(self) -> None:
-        with self._scope:
+    async def _show(self, scope: trio.CancelScope) -> None:
+        with scope:
             while self._waiting:
                 text, self._waiting = "".join(self._waiting), []
                 await self._outbox.put(ToolOutput(tool_call_id=self._call_id, text=text))

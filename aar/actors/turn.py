@@ -134,7 +134,7 @@ async def _ask_model(bench: Workbench, provider: Provider, controls: Controls, p
                     response = item
     assert response is not None  # the worker raises when it has none
     for hook in bench.hooks.after_provider_call:
-        await guarded(bench, "after_provider_call", hook(response))
+        await guarded(bench, "after_provider_call", hook, response)
     return response
 
 
@@ -152,7 +152,7 @@ async def _request(bench: Workbench, config: AgentConfig) -> ProviderRequest:
         session_id=bench.session_id,
     )
     for hook in bench.hooks.before_provider_call:
-        request = await guarded(bench, "before_provider_call", hook(request)) or request
+        request = await guarded(bench, "before_provider_call", hook, request) or request
     return request
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from aar.usage import Price, price_table
 
 __all__ = ["Progress", "Workbench", "guarded"]
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -120,11 +121,11 @@ class Workbench:
         return system_prompt(layers(config, self.cwd, self.home, self.toolbox.list_tools()))
 
 
-async def guarded(bench: Workbench, point: str, hook: Awaitable[T | None]) -> T | None:
+async def guarded(bench: Workbench, point: str, hook: Callable[[A], Awaitable[T | None]], subject: A) -> T | None:
     """Run a hook that must not harm the turn: one that fails or takes too long becomes a notice."""
     try:
         with trio.fail_after(bench.hooks.time_limit):
-            return await hook
+            return await hook(subject)
     except Exception as error:  # hooks are other people's code; they are skipped, not obeyed to the end
         logger.warning("a %s hook failed: %r", point, error, exc_info=error)
         await bench.journal.append(Notice(kind="hook_failed", text=f"A {point} hook failed: {error!r}"))
