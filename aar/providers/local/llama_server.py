@@ -84,6 +84,7 @@ def _start(order: dict[str, Any], template: str) -> Any:
 
 def _parameters(chosen: Any, order: dict[str, Any], template: str) -> Any:
     chosen.model.path = order["model"]
+    chosen.model_alias = {order["alias"]}  # what answers name as their model, instead of a path
     chosen.n_ctx = order["n_ctx"]
     chosen.n_parallel = 1
     chosen.cache_ram_mib = CACHE_MEBIBYTES

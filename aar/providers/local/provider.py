@@ -115,6 +115,7 @@ class LocalProvider(GenericProvider):
         window = config.context_window or CONTEXT_TOKENS
         return {
             "model": str(self.file),
+            "alias": self.config.model,
             "n_ctx": int(_at_least(1, config, "n_ctx", window)),
             "threads": int(_at_least(1, config, "threads", max(1, _cores() - 1))),
             "gpu_layers": int(_at_least(0, config, "gpu_layers", 0)),

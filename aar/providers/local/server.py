@@ -9,7 +9,7 @@ import secrets
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import trio
@@ -32,7 +32,7 @@ class Running:
     """Where the server listens and the key that it wants. Both change when it is started again."""
 
     address: str
-    api_key: str
+    api_key: str = field(repr=False)
     own_template: bool
 
 

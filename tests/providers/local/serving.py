@@ -40,8 +40,8 @@ class CommonParams(types.SimpleNamespace):
 class Server:
     def __init__(self, params):
         self.params = params
-        plain = {key: value for key, value in vars(params).items() if not isinstance(value, types.SimpleNamespace)}
-        note(started=plain, threads=params.cpuparams.n_threads, model=params.model.path)
+        plain = {key: value for key, value in vars(params).items() if isinstance(value, (str, int, list))}
+        note(started=plain, threads=params.cpuparams.n_threads, model=params.model.path, alias=list(params.model_alias))
         if mode == "fails":
             print("an assertion of the library", file=sys.stderr, flush=True)
             raise RuntimeError("unknown architecture")

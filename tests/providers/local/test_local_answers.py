@@ -90,7 +90,7 @@ async def test_the_server_listens_to_this_machine_only_and_leaves_a_core_free(li
     chosen = start["started"]
     assert (chosen["hostnames"], chosen["port"], chosen["ui"]) == (["127.0.0.1"], 0, False)
     assert chosen["cors_origins"] == "http://127.0.0.1"
-    assert start["model"] == str(home / "models" / DEFAULT_FILE)
+    assert (start["model"], start["alias"]) == (str(home / "models" / DEFAULT_FILE), ["SmolLM2-135M-Instruct"])
     assert start["threads"] == max(1, len(os.sched_getaffinity(0)) - 1)
 
 

@@ -137,17 +137,21 @@ async def test_the_server_ends_with_its_input_also_while_the_library_holds_the_i
     process = await trio.lowlevel.open_process(list(SERVER), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stderr is not None
-    order = {"model": "m", "api_key": "k", "n_ctx": 1, "threads": 1, "gpu_layers": 0, "template": "t"}
-    with trio.fail_after(20):
-        await process.stdin.send_all(json.dumps(order).encode() + b"\n")
-        assert await process.stderr.receive_some() == b"hanging\n"
-        await process.stdin.aclose()
-        assert await process.wait() == -signal.SIGIO
-    await process.stderr.aclose()
+    order = {"model": "m", "alias": "a", "api_key": "k", "n_ctx": 1, "threads": 1, "gpu_layers": 0, "template": "t"}
+    try:
+        with trio.fail_after(20):
+            await process.stdin.send_all(json.dumps(order).encode() + b"\n")
+            said = await process.stderr.receive_some()
+            await process.stdin.aclose()
+            status = await process.wait()
+    finally:
+        process.kill()
+        await process.stderr.aclose()
+    assert (said, status) == (b"hanging\n", -signal.SIGIO)
 
 
 async def test_a_server_whose_input_has_ended_does_not_even_load(library: StandIn) -> None:
-    order = {"model": "m", "api_key": "k", "n_ctx": 1, "threads": 1, "gpu_layers": 0, "template": "t"}
+    order = {"model": "m", "alias": "a", "api_key": "k", "n_ctx": 1, "threads": 1, "gpu_layers": 0, "template": "t"}
     finished = await trio.run_process(SERVER, stdin=json.dumps(order).encode() + b"\n", check=False)
     assert finished.returncode in (0, -signal.SIGIO)
     assert library.starts == []
@@ -178,9 +182,12 @@ async def test_the_server_ends_when_aar_is_killed(
     command = [sys.executable, "-c", PARENT, str(home), *SERVER]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    with trio.fail_after(30):
-        assert await process.stdout.receive_some() == b"ready\n"
+    try:
+        with trio.fail_after(30):
+            said = await process.stdout.receive_some()
+    finally:
         process.kill()
         await process.wait()
-        await wait_until_gone(library.starts[0]["pid"])
-    await process.stdout.aclose()
+        await process.stdout.aclose()
+    assert said == b"ready\n"
+    await wait_until_gone(library.starts[0]["pid"])
