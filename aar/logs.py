@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from copy import copy
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -84,10 +85,13 @@ class RedactingFormatter(logging.Formatter):
 
 
 class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Follows `sys.stderr`, which others may replace while we run."""
+    """Follows `sys.stderr`, which others may replace while we run. People see a traceback only at DEBUG."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
+        if record.exc_info and logging.getLogger().level > logging.DEBUG:
+            record = copy(record)
+            record.exc_info = record.exc_text = None
         super().emit(record)
 
 

@@ -1,78 +1,42 @@
-"""The commands, each loaded when it is called."""
+"""From a command line to the function that does it, and to an exit code."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-from cyclopts import App, CycloptsError
+from aar.transports.cli.arguments import COMMANDS, Misuse, parse
 
-from aar._version import __version__
-from aar.transports.cli.exits import USAGE, complain
-
-__all__ = ["build_app", "run_command"]
-
-_HERE = "aar.transports.cli"
-
-COMMANDS = {
-    "run": ("run:run", "Do one task and exit."),
-    "chat": ("chat:chat", "Talk with the agent, line by line."),
-    "sessions list": ("sessions:listing", "List the stored sessions, newest first."),
-    "sessions show": ("sessions:show", "Show a session: its state, its costs, and what was said."),
-    "sessions export": ("sessions:export", "Write a session as text or JSON."),
-    "sessions delete": ("sessions:delete", "Delete sessions for good."),
-    "tools": ("show:tools", "List the tools that models can use, with their effects."),
-    "prompt": ("show:prompt", "Show the system prompt that a session in this folder gets."),
-    "config": ("show:config", "Show every setting in force, keys masked, and where it came from."),
-    "init": ("init:init", "Write a config file, rules, themes and examples into ~/.aar."),
-    "version": ("show:version", "Print the version."),
-}
-"""Every command with the function that does it and one line about it."""
-
-GROUPS = {"sessions": ("list", "List, show, export and delete stored sessions.")}
-"""Commands with commands of their own: which one of them stands in when none is given."""
-
-ABOUT = "A coding agent for the terminal. What it does is kept in sessions that can be resumed."
-
-
-def build_app() -> App:
-    """All commands of `aar`. Nothing that a command needs is imported before it is called."""
-    app = App(
-        name="aar",
-        help=ABOUT,
-        help_flags=["--help"],
-        version_flags=["--version"],
-        version=__version__,
-        help_formatter="plain",
-        result_action="return_value",
-    )
-    groups = {name: App(name=name, help=text, help_flags=["--help"]) for name, (_, text) in GROUPS.items()}
-    for group in groups.values():
-        app.command(group)
-    for words, (place, text) in COMMANDS.items():
-        within, _, name = words.rpartition(" ")
-        (groups[within] if within else app).command(f"{_HERE}.{place}", name=name, help=text)
-    return app
+__all__ = ["run_command"]
 
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and answer with its exit code. Mistakes in it are one line on standard error and 2."""
     _open_missing_streams()
-    words = _completed(arguments)
+    gc.set_threshold(50_000, 20, 20)  # modules make many objects and no garbage: looking for it is a tenth of the start
     try:
-        result = build_app()(words, exit_on_error=False, print_error=False)
-    except CycloptsError as error:
-        complain(f"{error} See `aar{_command_of(words)} --help`.")
+        words, values = parse(arguments)
+    except Misuse as error:
+        from aar.transports.cli.exits import USAGE, complain
+
+        complain(str(error))
         return USAGE
-    return result if isinstance(result, int) else 0
+    place = COMMANDS[words][0]
+    module_name, _, name = place.partition(":")
+    command = getattr(import_module(f"aar.transports.cli.{module_name}"), name)
+    return _called(command, values)
 
 
-def _completed(arguments: Sequence[str]) -> list[str]:
-    """`aar sessions` means `aar sessions list`."""
-    words = list(arguments)
-    if words[0] in GROUPS and (len(words) == 1 or words[1].startswith("-")):
-        words.insert(1, GROUPS[words[0]][0])
-    return words
+def _called(command: Any, values: dict[str, Any]) -> int:
+    """Flags that several commands share come as one object, everything else by its name."""
+    from aar.transports.cli.flags import Flags
+
+    shared = {name: values.pop(name) for name in list(values) if name in Flags.__dataclass_fields__}
+    code: int = command(flags=Flags(**shared), **values) if shared else command(**values)
+    return code
 
 
 def _open_missing_streams() -> None:
@@ -82,12 +46,3 @@ def _open_missing_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-
-
-def _command_of(arguments: Sequence[str]) -> str:
-    from aar.transports.cli.help import has_text
-
-    for count in (2, 1):
-        if has_text(arguments[:count]):
-            return " " + " ".join(arguments[:count])
-    return ""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from aar.attachments import attached_kinds
 from aar.client import SessionHandle
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError
 from aar.messages.settings import AgentConfig
 from aar.transports.cli.approve import Approver
-from aar.transports.cli.exits import DONE, USAGE, complain, leaves, run_to_code
-from aar.transports.cli.flags import LogFlags, ModelFlags, SafetyFlags, SessionFlags, WorkFlags, loaded_settings
+from aar.transports.cli.exits import DONE, USAGE, leaves, run_to_code
+from aar.transports.cli.flags import Flags, loaded_settings
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
 from aar.transports.cli.models import model_listing, model_patch
-from aar.transports.cli.opening import Conversation, open_conversation
+from aar.transports.cli.opening import Conversation, open_conversation, two_sessions
 from aar.transports.cli.render import Renderer
-from aar.transports.cli.run import with_files
+from aar.transports.cli.run import tell_attached, with_files
 from aar.transports.cli.screen import Screen
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
@@ -25,34 +24,23 @@ __all__ = ["chat"]
 BANNER = "Ready. Ctrl+C cancels an answer; at the prompt it leaves, like /quit.\nName a file as @path to attach it."
 
 
-def chat(
-    *,
-    model: ModelFlags = ModelFlags(),  # noqa: B008 - frozen
-    work: WorkFlags = WorkFlags(),  # noqa: B008
-    session: SessionFlags = SessionFlags(),  # noqa: B008
-    safety: SafetyFlags = SafetyFlags(),  # noqa: B008
-    logs: LogFlags = LogFlags(),  # noqa: B008
-) -> int:
+def chat(*, flags: Flags) -> int:
     """Talk with the agent, line by line."""
-    if session.session is not None and session.resume:
-        complain("--session and --continue name two sessions: give one of them.")
+    if two_sessions(flags):
         return USAGE
 
     async def work_to_do() -> int:
-        loaded = loaded_settings(model, work, safety, logs)
+        loaded = loaded_settings(flags)
         screen = Screen()
-        async with open_interrupts() as interrupts, open_conversation(loaded, session, screen) as conversation:
-            talk = _Chat(conversation, screen, interrupts, verbose=work.verbose, says_yes=safety.says_yes)
-            await talk.run()
+        async with open_interrupts() as interrupts, open_conversation(loaded, flags, screen) as conversation:
+            await _Chat(conversation, screen, interrupts, flags).run()
         return DONE if interrupts.code is None or interrupts.was_at_rest else interrupts.code
 
     return run_to_code(work_to_do)
 
 
 class _Chat:
-    def __init__(
-        self, conversation: Conversation, screen: Screen, interrupts: Interrupts, *, verbose: bool, says_yes: bool
-    ) -> None:
+    def __init__(self, conversation: Conversation, screen: Screen, interrupts: Interrupts, flags: Flags) -> None:
         self._conversation = conversation
         self._handle: SessionHandle = conversation.handle
         self._config: AgentConfig = conversation.config
@@ -60,8 +48,8 @@ class _Chat:
         self._interrupts = interrupts
         self._lines = Lines()
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
-        self._approver = Approver(self._handle, screen, self._lines, says_yes=says_yes)
-        self._renderer = Renderer(screen, verbose=verbose)
+        self._approver = Approver(self._handle, screen, self._lines, says_yes=flags.says_yes)
+        self._renderer = Renderer(screen, verbose=flags.verbose)
 
     async def run(self) -> None:
         """Until the user leaves. The session is on disk after each turn."""
@@ -103,8 +91,7 @@ class _Chat:
             await self._command(line)
             return
         prompt = await with_files(line, self._config, self._handle.cwd)
-        for kind in attached_kinds(prompt):
-            await self._screen.tell(f"  Attached: {kind}\n")
+        await tell_attached(self._screen, prompt, self._config)
         label = self._config.resolve_provider().label
         view = TurnView(self._screen, self._approver, self._interrupts, label, self._renderer.show)
         try:

@@ -2,59 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import Any
 
 from aar.config import Loaded, merge_config, secret_values
 from aar.logs import configure_logging
 from aar.transports.cli.exits import complain
 
-__all__ = ["LogFlags", "ModelFlags", "SafetyFlags", "SessionFlags", "WorkFlags", "loaded_settings"]
-
-_NO_NEGATIVE = ""
+__all__ = ["Flags", "loaded_settings"]
 
 
-@Parameter(name="*")
 @dataclass(frozen=True)
-class ModelFlags:
-    model: Annotated[str | None, Parameter(alias="-m", help="Model to use.")] = None
-    provider: Annotated[
-        str | None, Parameter(alias="-p", help="A key of `providers` in the config file, or a provider's name.")
-    ] = None
+class Flags:
+    """What was given on the command line; `None` leaves it to the environment and the config file."""
 
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class LogFlags:
-    config: Annotated[Path | None, Parameter(help="Config file to read instead of config.json in ~/.aar.")] = None
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"] | None, Parameter(help="Least level that is logged.")
-    ] = None
-    log_file: Annotated[str | None, Parameter(help="File to append the log to as well.")] = None
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class SafetyFlags:
-    read_only: Annotated[bool | None, Parameter(help="Forbid every tool that changes something.")] = None
-    require_approval: Annotated[bool | None, Parameter(help="Ask before tools write or run commands.")] = None
-    yes: Annotated[
-        bool,
-        Parameter(
-            alias="-y",
-            negative=_NO_NEGATIVE,
-            show_default=False,
-            help="Answer every question with yes, like --no-require-approval.",
-        ),
-    ] = False
-    restrict_to_cwd: Annotated[bool | None, Parameter(help="Keep tools inside this folder.")] = None
-    denied_paths: Annotated[str | None, Parameter(help="Patterns to deny besides the usual ones, by commas.")] = None
-    allowed_paths: Annotated[
-        str | None, Parameter(help="Patterns to allow, by commas; wins over --restrict-to-cwd.")
-    ] = None
+    model: str | None = None
+    provider: str | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    max_steps: int | None = None
+    session: str | None = None
+    resume: bool = False
+    verbose: bool = False
+    read_only: bool | None = None
+    require_approval: bool | None = None
+    yes: bool = False
+    restrict_to_cwd: bool | None = None
+    denied_paths: str | None = None
+    allowed_paths: str | None = None
+    config: str | None = None
+    log_level: str | None = None
+    log_file: str | None = None
 
     @property
     def says_yes(self) -> bool:
@@ -62,60 +41,29 @@ class SafetyFlags:
         return self.yes or self.require_approval is False
 
     def settings(self) -> dict[str, Any]:
+        """By the names that `merge_config` knows."""
         return {
+            "model": self.model,
+            "provider": self.provider,
+            "base_url": self.base_url,
+            "api_key": self.api_key,
+            "max_steps": self.max_steps,
             "read_only": self.read_only,
             "require_approval": False if self.yes else self.require_approval,
             "restrict_to_cwd": self.restrict_to_cwd,
             "denied_paths": _patterns(self.denied_paths),
             "allowed_paths": _patterns(self.allowed_paths),
+            "log_level": self.log_level,
+            "log_file": self.log_file,
         }
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class WorkFlags:
-    base_url: Annotated[str | None, Parameter(help="Address of the provider's API.")] = None
-    api_key: Annotated[str | None, Parameter(help="Key for the provider; others on this machine may see it.")] = None
-    max_steps: Annotated[int | None, Parameter(help="Model calls in one turn at most.")] = None
-    verbose: Annotated[
-        bool, Parameter(alias="-v", negative=_NO_NEGATIVE, show_default=False, help="Show effects and times of tools.")
-    ] = False
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class SessionFlags:
-    session: Annotated[str | None, Parameter(alias="-s", help="Go on with the session of this id.")] = None
-    resume: Annotated[
-        bool,
-        Parameter(
-            name="--continue",
-            alias="-c",
-            negative=_NO_NEGATIVE,
-            show_default=False,
-            help="Go on with the newest session of this folder.",
-        ),
-    ] = False
-
-
-AnyFlags = ModelFlags | LogFlags | SafetyFlags | WorkFlags
-
-
-def loaded_settings(*groups: AnyFlags) -> Loaded:
+def loaded_settings(flags: Flags) -> Loaded:
     """Settings from these flags, the environment and the file; logging is on when this returns.
 
     Raises `ConfigError`. Warnings about the file go to standard error.
     """
-    flags: dict[str, Any] = {}
-    file: Path | None = None
-    for group in groups:
-        if isinstance(group, SafetyFlags):
-            flags.update(group.settings())
-        else:
-            flags.update({field.name: getattr(group, field.name) for field in fields(group)})
-    file = flags.pop("config", None)
-    flags.pop("verbose", None)
-    loaded = merge_config(file=file, flags=flags)
+    loaded = merge_config(file=Path(flags.config) if flags.config is not None else None, flags=flags.settings())
     config = loaded.config
     configure_logging(config.log_level, config.log_file, secrets=secret_values(config))
     for warning in loaded.warnings:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from aar._version import __version__
 
-__all__ = ["FOLDER", "has_text", "prepared_text"]
+__all__ = ["FOLDER", "prepared_text"]
 
 FOLDER = os.path.join(os.path.dirname(__file__), "help_texts")
 
@@ -24,16 +24,13 @@ def prepared_text(arguments: Sequence[str]) -> str | None:
     return _text_of([word for word in words if word != "--help"])
 
 
-def has_text(words: Sequence[str]) -> bool:
-    """Whether these words are a command."""
-    return bool(words) and all(word.isalpha() for word in words) and _read(" ".join(words)) is not None
-
-
 def _text_of(words: Sequence[str]) -> str | None:
     """The text of the longest command that these words start with."""
     for count in (2, 1):
-        if len(words) >= count and has_text(words[:count]):
-            return _read(" ".join(words[:count]))
+        if len(words) >= count and all(word.isalpha() for word in words[:count]):
+            text = _read(" ".join(words[:count]))
+            if text is not None:
+                return text
     return None if words and not words[0].startswith("-") else _read("aar")
 
 

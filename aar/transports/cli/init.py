@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import trio
-from cyclopts import Parameter
 
 from aar.config import aar_home, write_starter_files
 from aar.transports.cli.exits import DONE, run_to_code
@@ -29,12 +26,7 @@ Tip: `aar prompt --layers` shows what the system prompt is made of.
 """
 
 
-def init(
-    *,
-    force: Annotated[
-        bool, Parameter(alias="-f", negative="", show_default=False, help="Write over files that are there.")
-    ] = False,
-) -> int:
+def init(*, force: bool = False) -> int:
     """Write a config file, rules, themes and examples into ~/.aar."""
 
     async def work() -> int:

@@ -12,11 +12,12 @@ from aar.config import Loaded, aar_home
 from aar.errors import SessionNotFound
 from aar.messages.settings import AgentConfig
 from aar.runtime import open_runtime, session_store
+from aar.transports.cli.exits import complain
 from aar.transports.cli.finding import with_model
-from aar.transports.cli.flags import SessionFlags
+from aar.transports.cli.flags import Flags
 from aar.transports.cli.screen import Screen
 
-__all__ = ["Conversation", "here", "open_conversation"]
+__all__ = ["Conversation", "here", "open_conversation", "two_sessions"]
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,21 @@ class Conversation:
     remark: str = ""
 
 
+def two_sessions(flags: Flags) -> bool:
+    """Whether the flags ask for two sessions at once; then the user has been told."""
+    if flags.session is not None and flags.resume:
+        complain("--session and --continue name two sessions: give one of them.")
+        return True
+    return False
+
+
 def here() -> str:
     """The folder that a new session works in: this one, with links resolved."""
     return os.path.realpath(os.getcwd())
 
 
 @asynccontextmanager
-async def open_conversation(loaded: Loaded, flags: SessionFlags, screen: Screen) -> AsyncIterator[Conversation]:
+async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> AsyncIterator[Conversation]:
     """The session that the flags ask for, in a runtime of its own, until the block is left.
 
     Raises `SessionNotFound`, `SessionInUse` and whatever keeps a model from being used.
@@ -54,7 +63,7 @@ def _watched(loaded: Loaded) -> Loaded:
     return Loaded(config, loaded.origins, loaded.warnings)
 
 
-async def _session(sessions: Sessions, flags: SessionFlags, cwd: str, config: AgentConfig) -> tuple[SessionHandle, str]:
+async def _session(sessions: Sessions, flags: Flags, cwd: str, config: AgentConfig) -> tuple[SessionHandle, str]:
     session_id, remark = flags.session, ""
     if flags.resume:
         newest = (await sessions.list(cwd=cwd, limit=1)).sessions

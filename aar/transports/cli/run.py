@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import trio
-from cyclopts import Parameter
 
-from aar.attachments import attach, attached_kinds
 from aar.client import PromptContent, SessionHandle
 from aar.config import Loaded
 from aar.errors import AarError, ClientGone
@@ -15,40 +13,29 @@ from aar.messages.settings import AgentConfig
 from aar.runtime import reading_rule
 from aar.transports.cli.approve import Approver
 from aar.transports.cli.exits import USAGE, code_of_stop, complain, leaves, run_to_code
-from aar.transports.cli.flags import LogFlags, ModelFlags, SafetyFlags, SessionFlags, WorkFlags, loaded_settings
+from aar.transports.cli.flags import Flags, loaded_settings
 from aar.transports.cli.lines import Lines
-from aar.transports.cli.opening import Conversation, open_conversation
+from aar.transports.cli.opening import Conversation, open_conversation, two_sessions
 from aar.transports.cli.output import JsonReport, Report, StreamReport, TextReport
 from aar.transports.cli.screen import Screen
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
 
-__all__ = ["run", "with_files"]
+__all__ = ["run", "tell_attached", "with_files"]
 
 Output = Literal["text", "json", "stream-json"]
 
 
-def run(
-    *task: Annotated[str, Parameter(name="TASK", help="What to do; `-` reads it from standard input.")],
-    model: ModelFlags = ModelFlags(),  # noqa: B008 - frozen
-    work: WorkFlags = WorkFlags(),  # noqa: B008
-    session: SessionFlags = SessionFlags(),  # noqa: B008
-    output: Annotated[Output, Parameter(help="What to write to standard output.")] = "text",
-    safety: SafetyFlags = SafetyFlags(),  # noqa: B008
-    logs: LogFlags = LogFlags(),  # noqa: B008
-) -> int:
+def run(*, flags: Flags, task: list[str], output: Output = "text") -> int:
     """Do one task and exit."""
     if not task:
         complain('Nothing to do: give a task, as in `aar run "say hello"`, or `-` to read it from standard input.')
         return USAGE
-    if session.session is not None and session.resume:
-        complain("--session and --continue name two sessions: give one of them.")
+    if two_sessions(flags):
         return USAGE
 
     async def work_to_do() -> int:
-        loaded = loaded_settings(model, work, safety, logs)
-        job = _Job(loaded, session, output, is_verbose=work.verbose, says_yes=safety.says_yes)
-        return await job.run(" ".join(task))
+        return await _Job(loaded_settings(flags), flags, output).run(" ".join(task))
 
     return run_to_code(work_to_do)
 
@@ -57,19 +44,31 @@ async def with_files(text: str, config: AgentConfig, cwd: str) -> PromptContent:
     """The text with the files that its `@` words name."""
     if "@" not in text:
         return text
+    from aar.attachments import attach
+
     rule = reading_rule(config, cwd)
     return await trio.to_thread.run_sync(attach, text, cwd, rule, abandon_on_cancel=True)
 
 
+async def tell_attached(screen: Screen, prompt: PromptContent, config: AgentConfig) -> None:
+    """Say which images and sounds go along."""
+    if isinstance(prompt, str):
+        return
+    from aar.attachments import attached_kinds, audio_warning
+
+    kinds = attached_kinds(prompt)
+    for kind in kinds:
+        await screen.tell(f"  Attached: {kind}\n")
+    provider = config.resolve_provider()
+    if "audio" in kinds and not provider.extra.get("supports_audio"):
+        await screen.tell(f"{audio_warning(provider.name)}\n")
+
+
 class _Job:
-    def __init__(
-        self, loaded: Loaded, flags: SessionFlags, output: Output, *, is_verbose: bool, says_yes: bool
-    ) -> None:
+    def __init__(self, loaded: Loaded, flags: Flags, output: Output) -> None:
         self._loaded = loaded
         self._flags = flags
         self._output = output
-        self._is_verbose = is_verbose
-        self._says_yes = says_yes
         self._screen = Screen()
         self._lines = Lines()
 
@@ -90,7 +89,7 @@ class _Job:
         prompt = await with_files(task, config, handle.cwd)
         if self._output == "text":
             await self._tell_first(conversation, prompt)
-        approver = Approver(handle, self._screen, self._lines, says_yes=self._says_yes)
+        approver = Approver(handle, self._screen, self._lines, says_yes=self._flags.says_yes)
         report = self._report(handle)
         label = config.resolve_provider().label
         view = TurnView(self._screen, approver, interrupts, label, report.show)
@@ -108,15 +107,13 @@ class _Job:
 
     async def _tell_first(self, conversation: Conversation, prompt: PromptContent) -> None:
         """What to know before the answer comes: a session that goes on, files that go along."""
-        kinds = attached_kinds(prompt)
-        lines = [conversation.remark, *(f"  Attached: {kind}" for kind in kinds)]
-        for line in lines:
-            if line:
-                await self._screen.tell(f"{line}\n")
+        if conversation.remark:
+            await self._screen.tell(f"{conversation.remark}\n")
+        await tell_attached(self._screen, prompt, conversation.config)
 
     def _report(self, handle: SessionHandle) -> Report:
         if self._output == "json":
             return JsonReport(self._screen, handle)
         if self._output == "stream-json":
             return StreamReport(self._screen, handle)
-        return TextReport(self._screen, handle, verbose=self._is_verbose)
+        return TextReport(self._screen, handle, verbose=self._flags.verbose)

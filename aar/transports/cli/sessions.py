@@ -7,10 +7,9 @@ import os
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import trio
-from cyclopts import Parameter
 
 from aar.config import aar_home
 from aar.display import plain
@@ -25,8 +24,8 @@ from aar.messages.events import (
     UserMessage,
 )
 from aar.runtime import session_store
-from aar.transports.cli.exits import DONE, USAGE, complain, run_to_code
-from aar.transports.cli.flags import LogFlags, loaded_settings
+from aar.transports.cli.exits import DONE, complain, run_to_code
+from aar.transports.cli.flags import Flags, loaded_settings
 from aar.transports.cli.opening import here
 from aar.transports.cli.render import cut
 from aar.transports.cli.screen import Screen
@@ -34,11 +33,9 @@ from aar.transports.cli.screen import Screen
 __all__ = ["delete", "export", "listing", "show"]
 
 PAGE = 500
-Format = Literal["text", "json"]
-SessionId = Annotated[str, Parameter(help="Id of a session, as `aar sessions` lists it.")]
 
 
-def listing(*, logs: LogFlags = LogFlags()) -> int:  # noqa: B008 - frozen
+def listing(*, flags: Flags) -> int:
     """List the stored sessions, newest first."""
 
     async def work(store: Any, screen: Screen) -> int:
@@ -53,10 +50,10 @@ def listing(*, logs: LogFlags = LogFlags()) -> int:  # noqa: B008 - frozen
             await screen.say("No saved sessions.\n")
         return DONE
 
-    return _with_store(logs, work)
+    return _with_store(flags, work)
 
 
-def show(session_id: SessionId, /, *, logs: LogFlags = LogFlags()) -> int:  # noqa: B008
+def show(*, flags: Flags, session_id: str) -> int:
     """Show a session: its state, its costs, and what was said."""
 
     async def work(store: Any, screen: Screen) -> int:
@@ -65,17 +62,10 @@ def show(session_id: SessionId, /, *, logs: LogFlags = LogFlags()) -> int:  # no
         await screen.say("".join(_told(record.event, limit=500) for record in stored.records))
         return DONE
 
-    return _with_store(logs, work)
+    return _with_store(flags, work)
 
 
-def export(
-    session_id: SessionId,
-    /,
-    *,
-    format: Annotated[Format, Parameter(help="Text for people, or JSON with every event.")] = "text",
-    to: Annotated[Path | None, Parameter(help="File to write instead of standard output; it must not exist.")] = None,
-    logs: LogFlags = LogFlags(),  # noqa: B008
-) -> int:
+def export(*, flags: Flags, session_id: str, format: str = "text", to: str | None = None) -> int:
     """Write a session as text or JSON."""
 
     async def work(store: Any, screen: Screen) -> int:
@@ -84,18 +74,15 @@ def export(
         if to is None:
             await screen.say(text)
         else:
-            await trio.to_thread.run_sync(_write_new, to, text, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(_write_new, Path(to), text, abandon_on_cancel=True)
             await screen.tell(f"Written: {to}\n")
         return DONE
 
-    return _with_store(logs, work)
+    return _with_store(flags, work)
 
 
-def delete(*session_ids: SessionId, logs: LogFlags = LogFlags()) -> int:  # noqa: B008
+def delete(*, flags: Flags, session_ids: list[str]) -> int:
     """Delete sessions for good."""
-    if not session_ids:
-        complain("Nothing to delete: give the ids of sessions, as `aar sessions` lists them.")
-        return USAGE
 
     async def work(store: Any, screen: Screen) -> int:
         missing = []
@@ -108,15 +95,15 @@ def delete(*session_ids: SessionId, logs: LogFlags = LogFlags()) -> int:  # noqa
             raise SessionNotFound("\n".join(f"Session {session_id} not found" for session_id in missing))
         return DONE
 
-    return _with_store(logs, work)
+    return _with_store(flags, work)
 
 
 # --- reading ----------------------------------------------------------------------------------
 
 
-def _with_store(logs: LogFlags, work: Callable[[Any, Screen], Awaitable[int]]) -> int:
+def _with_store(flags: Flags, work: Callable[[Any, Screen], Awaitable[int]]) -> int:
     async def main() -> int:
-        config = loaded_settings(logs).config
+        config = loaded_settings(flags).config
         return await work(session_store(config, home=aar_home(), cwd=here()), Screen())
 
     return run_to_code(main)

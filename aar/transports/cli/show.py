@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import trio
-from cyclopts import Parameter
 
 from aar._version import __version__
 from aar.config import Loaded, aar_home, masked
 from aar.display import plain
-from aar.prompt import Layer, layers, system_prompt
+from aar.prompt import Layer, system_prompt
+from aar.prompt import layers as prompt_layers
 from aar.runtime import toolbox_for
 from aar.transports.cli.exits import DONE, run_to_code
-from aar.transports.cli.flags import LogFlags, ModelFlags, SafetyFlags, WorkFlags, loaded_settings
+from aar.transports.cli.flags import Flags, loaded_settings
 from aar.transports.cli.look import look_for
 from aar.transports.cli.opening import here
 from aar.transports.cli.screen import Screen
@@ -28,11 +28,11 @@ def version() -> int:
     return DONE
 
 
-def tools(*, logs: LogFlags = LogFlags()) -> int:  # noqa: B008 - frozen
+def tools(*, flags: Flags) -> int:
     """List the tools that models can use, with their effects."""
 
     async def work() -> int:
-        settings = loaded_settings(logs).config
+        settings = loaded_settings(flags).config
         lines = []
         for spec in toolbox_for(settings, None).list_tools():
             effects = ", ".join(str(effect) for effect in spec.side_effects)
@@ -46,20 +46,11 @@ def tools(*, logs: LogFlags = LogFlags()) -> int:  # noqa: B008 - frozen
 # --- the system prompt ------------------------------------------------------------------------
 
 
-def prompt(
-    *,
-    raw: Annotated[bool, Parameter(negative="", show_default=False, help="The text alone.")] = False,
-    layers: Annotated[
-        bool, Parameter(negative="", show_default=False, help="What it is made of, and what was not found.")
-    ] = False,
-    model: ModelFlags = ModelFlags(),  # noqa: B008
-    safety: SafetyFlags = SafetyFlags(),  # noqa: B008
-    logs: LogFlags = LogFlags(),  # noqa: B008
-) -> int:
+def prompt(*, flags: Flags, raw: bool = False, layers: bool = False) -> int:
     """Show the system prompt that a session in this folder gets."""
 
     async def work() -> int:
-        found = await _layers(loaded_settings(model, safety, logs))
+        found = await _layers(loaded_settings(flags))
         screen = Screen()
         if raw:
             await screen.say(system_prompt(found) + "\n")
@@ -78,7 +69,7 @@ def prompt(
 async def _layers(loaded: Loaded) -> list[Layer]:
     settings = loaded.config
     specs = toolbox_for(settings, None).list_tools()
-    return await trio.to_thread.run_sync(layers, settings, here(), aar_home(), specs, abandon_on_cancel=True)
+    return await trio.to_thread.run_sync(prompt_layers, settings, here(), aar_home(), specs, abandon_on_cancel=True)
 
 
 def _listing(found: list[Layer]) -> str:
@@ -94,17 +85,11 @@ def _listing(found: list[Layer]) -> str:
 # --- settings ---------------------------------------------------------------------------------
 
 
-def config(
-    *,
-    model: ModelFlags = ModelFlags(),  # noqa: B008
-    work: WorkFlags = WorkFlags(),  # noqa: B008
-    safety: SafetyFlags = SafetyFlags(),  # noqa: B008
-    logs: LogFlags = LogFlags(),  # noqa: B008
-) -> int:
+def config(*, flags: Flags) -> int:
     """Show every setting in force, keys masked, and where it came from."""
 
     async def show() -> int:
-        loaded = loaded_settings(model, work, safety, logs)
+        loaded = loaded_settings(flags)
         data = masked(loaded.config)
         lines = [f"{path} = {_value(data, path)}  ({origin})\n" for path, origin in sorted(loaded.origins.items())]
         await Screen().say(plain("".join(lines)))
