@@ -57,11 +57,15 @@ async def run_streamed(client: httpx2.AsyncClient, url: str, messages: list[dict
 if __name__ == "__main__":
     import sys
 
-    import pydantic  # noqa: F401 - the script that Aar is compared with has it, as nearly all of them do
     import trio
+    from pydantic import BaseModel
+
+    class Answer(BaseModel):
+        text: str
 
     async def _main() -> None:
         async with new_client() as client:
-            print(await run(client, sys.argv[1], [{"role": "user", "content": "hi"}], {}))
+            text = await run(client, sys.argv[1], [{"role": "user", "content": "hi"}], {})
+            print(Answer(text=text).model_dump_json())
 
     trio.run(_main)

@@ -61,7 +61,8 @@ def open_server() -> Iterator[Server]:
     """A server for as long as the block lasts. It ends when its standard input does, also if we are killed."""
     command = [sys.executable, "-m", "bench.server"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             yield Server(process, int(process.stdout.readline()))
         finally:

@@ -19,7 +19,7 @@ MEASURED_WITH = ("trio", "httpx2", "pydantic")
 
 @dataclass(frozen=True)
 class Row:
-    """`result` is in `unit` (`x` for a ratio) and keeps its limit when it is not above it. No limit: for information."""
+    """`result` is in `unit` (`x` for a ratio); the limit is kept when it is not above it. No limit: for information."""
 
     name: str
     aar: str
