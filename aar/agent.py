@@ -183,7 +183,9 @@ class Agent:
             await runtime.sessions.close(session.session_id)
             handle = None
         if handle is None:
-            handle = await runtime.sessions.open(self.cwd, config=self.config, session_id=session.session_id)
+            handle = await runtime.sessions.open(
+                self.cwd, config=self.config, session_id=session.session_id, trace_id=session.trace_id
+            )
             self._live[session.session_id] = (handle, self.config)
         if not session.events:
             return handle, 0
@@ -204,6 +206,8 @@ class Agent:
                 await stack.enter_async_context(handle.attend())
             turn_id, ended = await stack.enter_async_context(handle.running(prompt))
             if cancel_event is not None:
+                if cancel_event.is_set():  # at once, so that the turn hears of it before its first step
+                    await handle.cancel(turn_id, after_step=True)
                 nursery.start_soon(_stop_softly, handle, turn_id, cancel_event)
 
             async def watch() -> None:
@@ -274,8 +278,6 @@ class Agent:
         before = self.config.resolve_provider()
         after = _chosen(self.config, choice)
         check_provider_name(after.name)
-        self.config = self.config.model_copy(update={"provider": after})
-        self._given = None
         if session is not None:
             _warn_of_gaps(after, session)
             session.append(
@@ -283,6 +285,8 @@ class Agent:
                     from_provider=before.name, from_model=before.model, to_provider=after.name, to_model=after.model
                 )
             )
+        self.config = self.config.model_copy(update={"provider": after})
+        self._given = None
         return after.label
 
 

@@ -79,9 +79,10 @@ class Sessions:
         *,
         config: AgentConfig | None = None,
         session_id: str | None = None,
+        trace_id: str = "",
     ) -> SessionHandle:
         """A new session that works in `cwd` (an absolute path) for its whole life."""
-        command = OpenSession(cwd=cwd, config=config, session_id=session_id)
+        command = OpenSession(cwd=cwd, config=config, session_id=session_id, trace_id=trace_id)
         return self._handle(await self._sessions.ask(command))
 
     async def load(self, session_id: str, *, cwd: str = "", config: AgentConfig | None = None) -> SessionHandle:
@@ -166,21 +167,26 @@ class SessionHandle:
         cancelled and waited for, at most 15 seconds.
         """
         command = _prompt(content)
+        is_over = False
         async with self._ref.asking(command) as answer:
-            try:
-                yield command.turn_id, answer
-            finally:
-                with trio.move_on_after(OWNER_GRACE, shield=True):
-                    await self._end(command.turn_id, answer)
 
-    async def _end(self, turn_id: str, answer: Callable[[], Awaitable[TurnEnded]]) -> None:
-        """Whatever goes wrong here was told where the turn's end was waited for, and must not hide why we leave."""
-        with suppress(AarError):
-            with trio.move_on_after(0) as look:
-                await answer()
-            if look.cancelled_caught:
-                await self._ref.tell(Cancel(turn_id=turn_id))
-                await answer()
+            async def ended() -> TurnEnded:
+                nonlocal is_over
+                try:
+                    end = await answer()
+                except AarError:
+                    is_over = True
+                    raise
+                is_over = True
+                return end
+
+            try:
+                yield command.turn_id, ended
+            finally:
+                if not is_over:
+                    with trio.move_on_after(OWNER_GRACE, shield=True), suppress(AarError):
+                        await self._ref.tell(Cancel(turn_id=command.turn_id))
+                        await answer()
 
     async def steer(self, content: str) -> None:
         """Say something to the running turn: the model sees it at its next step."""

@@ -34,6 +34,7 @@ from aar.tools.registry import ToolRegistry
 
 __all__ = ["Runtime", "open_runtime", "reading_rule", "session_store", "toolbox_for"]
 
+STOP_GRACE = 20.0  # seconds in which all sessions together close their turns
 TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
 
 
@@ -94,9 +95,9 @@ async def open_runtime(
             )
             house = supervisor.start(Child("sessions", sessions(shared), restart=Restart.PERMANENT, capacity=1024))
             yield Runtime(Sessions(house, desk, registry, journals), supervisor, registry, config)
-            await supervisor.stop("sessions", grace=20.0)
         finally:
             with trio.CancelScope(shield=True):
+                await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
                 await providers.close_all()
 
 

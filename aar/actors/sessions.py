@@ -89,6 +89,7 @@ class _Opening:
     config: AgentConfig | None
     action: str
     facts: Sequence[Event] = ()
+    trace_id: str = ""
 
 
 @dataclass
@@ -141,7 +142,8 @@ class _House:
 
     async def _open(self, command: OpenSession) -> SessionInfo:
         session_id = command.session_id or new_session_id()
-        return await self._bring_up(_Opening(session_id, True, command.cwd, command.config, "started"))
+        opening = _Opening(session_id, True, command.cwd, command.config, "started", trace_id=command.trace_id)
+        return await self._bring_up(opening)
 
     async def _load(self, command: LoadSession) -> SessionInfo:
         return await self._bring_up(_Opening(command.session_id, False, command.cwd, command.config, "resumed"))
@@ -175,6 +177,8 @@ class _House:
         try:
             async with self._shared.store.open(opening.session_id, create=opening.create) as log:
                 fold = Session.of(log.stored)
+                if opening.trace_id and not fold.seq:
+                    fold.trace_id = opening.trace_id
                 stored = fold.metadata.get("cwd", "")
                 fold.metadata["cwd"] = opening.cwd if opening.create else stored or opening.cwd
                 journal = Journal(log, fold, log.stored.records)

@@ -200,13 +200,14 @@ class SessionListing(Message):
 class OpenSession(Command, Request[SessionInfo]):
     """Start a new session in `cwd`, an absolute path that stays the same for its whole life.
 
-    With the id of a stored session it goes on with that one.
+    With the id of a stored session it goes on with that one. `trace_id` is that of a new one, if it has one already.
     """
 
     type: Literal["open_session"] = "open_session"
     cwd: str
     config: AgentConfig | None = None
     session_id: str | None = None
+    trace_id: str = ""
 
 
 class LoadSession(Command, Request[SessionInfo]):

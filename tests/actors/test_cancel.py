@@ -204,7 +204,10 @@ def _is_alive(pid: int) -> bool:
 
 async def test_cancelled_between_results_keeps_those_that_are_there(live, story, until, goes_on) -> None:
     tools = ToolRegistry()
-    tools.register("quick")(lambda text: text)
+
+    @tools.register("quick")
+    async def quick(text: str) -> str:
+        return text
 
     @tools.register("stuck")
     async def stuck() -> None:
