@@ -20,12 +20,17 @@ COMMANDS = {
     "tools": ("show:tools", "List the tools that models can use, with their effects."),
     "prompt": ("show:prompt", "Show the system prompt that a session in this folder gets."),
     "config": ("show:config", "Show every setting in force, keys masked, and where it came from."),
+    "local install": ("local:install", "Fetch the small model into ~/.aar/models."),
+    "local status": ("local:status", "Show the installed models, and which model would be used."),
     "init": ("init:init", "Write a config file, rules, themes and examples into ~/.aar."),
     "version": ("show:version", "Print the version."),
 }
 """Every command with the function that does it and one line about it."""
 
-GROUPS = {"sessions": ("list", "List, show, export and delete stored sessions.")}
+GROUPS = {
+    "sessions": ("list", "List, show, export and delete stored sessions."),
+    "local": ("status", "The model that Aar runs itself, without an account."),
+}
 """Commands with commands of their own: which one of them stands in when none is given."""
 
 
@@ -201,6 +206,8 @@ _FLAGS: dict[str, Callable[[Add], None]] = {
     "tools": _logs,
     "prompt": _prompt,
     "config": _config,
+    "local install": _nothing,
+    "local status": _nothing,
     "init": _init,
     "version": _nothing,
 }

@@ -19,6 +19,7 @@ __all__ = [
     "HUNG_UP",
     "TERMINATED",
     "USAGE",
+    "Told",
     "code_of_stop",
     "complain",
     "leaves",
@@ -40,6 +41,15 @@ _STOPS = {
     "budget_exceeded": 5,
     "cancelled": CANCELLED,
 }
+
+
+class Told(AarError):
+    """The command ends with this exit code, and the user knows why already."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +81,9 @@ def _code_of(error: BaseException) -> int:
     for text in dict.fromkeys(_sentence(leaf) for leaf in found):
         if text:
             complain(text)
+    for leaf in found:
+        if isinstance(leaf, Told):
+            return leaf.code
     if any(isinstance(leaf, ClientGone | BrokenPipeError) for leaf in found):
         return CANCELLED
     return USAGE if all(isinstance(leaf, ConfigError | InvalidMessage) for leaf in found) else FAILED
@@ -86,7 +99,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _sentence(error: BaseException) -> str:
-    if isinstance(error, ClientGone | BrokenPipeError):
+    if isinstance(error, ClientGone | BrokenPipeError | Told):
         return ""
     if isinstance(error, AarError):
         return str(error) or type(error).__name__

@@ -1,16 +1,57 @@
-"""Which model to use when neither a flag nor the file says so."""
+"""Which model to use when neither a flag nor the file says so. It is never chosen in silence."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+from collections.abc import Mapping
 
-from aar.config import Loaded
-from aar.messages.settings import AgentConfig
+from aar.config import API_KEY_VARIABLES, Loaded
+from aar.display import plain
+from aar.messages.settings import AgentConfig, ProviderConfig
+from aar.transports.cli.exits import FAILED, Told
 from aar.transports.cli.screen import Screen
 
 __all__ = ["with_model"]
 
 
-async def with_model(loaded: Loaded, home: Path, screen: Screen) -> AgentConfig:
-    """The settings with a provider that can be used. A found one is named on standard error."""
-    return loaded.config
+async def with_model(loaded: Loaded, screen: Screen, environ: Mapping[str, str] = os.environ) -> AgentConfig:
+    """The settings with a provider that can be used; on standard error, which one was found and what it is good for.
+
+    Raises `Told` after showing how to get a model, when there is none.
+    """
+    config = loaded.config if _is_chosen(loaded) else await _with_found(loaded, screen, environ)
+    if config.resolve_provider().name == "local":
+        from aar.local import model_remark
+
+        await _tell(screen, model_remark(config.resolve_provider()))
+    return config
+
+
+def _is_chosen(loaded: Loaded) -> bool:
+    """A model's name alone, given as a flag, does not say whose it is."""
+    told = [name for name in ("name", "base_url", "api_key") if loaded.origins[f"provider.{name}"] == "flag"]
+    return bool(told) or (loaded.provider_was_chosen and loaded.origins["provider.model"] != "flag")
+
+
+async def _with_found(loaded: Loaded, screen: Screen, environ: Mapping[str, str]) -> AgentConfig:
+    from aar.local import find_model, three_ways
+
+    found = await find_model(environ)
+    for remark in found.remarks:
+        await _tell(screen, remark)
+    if found.provider is None:
+        await screen.tell(three_ways())
+        raise Told(FAILED)
+    changes = {"api_key": _key_of(found.provider, environ)}
+    if loaded.origins["provider.model"] == "flag":
+        changes["model"] = loaded.config.resolve_provider().model
+    return loaded.config.model_copy(update={"provider": found.provider.model_copy(update=changes)})
+
+
+def _key_of(provider: ProviderConfig, environ: Mapping[str, str]) -> str:
+    return provider.api_key or environ.get(API_KEY_VARIABLES.get(provider.name, ""), "").strip()
+
+
+async def _tell(screen: Screen, text: str) -> None:
+    if text:
+        await screen.tell(f"{plain(text)}\n")

@@ -49,7 +49,7 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
     Raises `SessionNotFound`, `SessionInUse` and whatever keeps a model from being used.
     """
     cwd, home = here(), aar_home()
-    config = await with_model(_watched(loaded), home, screen)
+    config = await with_model(_watched(loaded), screen)
     async with open_runtime(config, store=session_store(config, home=home, cwd=cwd), home=home) as runtime:
         handle, remark = await _session(runtime.sessions, flags, cwd, config)
         yield Conversation(handle, config, remark)

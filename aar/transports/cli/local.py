@@ -1,0 +1,49 @@
+"""`aar local`: the model that Aar runs itself."""
+
+from __future__ import annotations
+
+import os
+
+from aar.config import aar_home
+from aar.display import plain
+from aar.local import SMALL_MODEL_REMARK, find_model, install_model, installed_models
+from aar.transports.cli.exits import DONE, run_to_code
+from aar.transports.cli.screen import Screen
+from aar.transports.cli.signals import open_interrupts
+
+__all__ = ["install", "status"]
+
+
+def install() -> int:
+    """Fetch the small model into ~/.aar/models."""
+
+    async def work() -> int:
+        screen = Screen()
+        async with open_interrupts() as interrupts:
+            installed = await install_model(aar_home(), lambda line: screen.tell_nowait(f"{plain(line)}\n"))
+            done = "Fetched" if installed.fetched else "Already there"
+            await screen.say(f"{done}: {installed.path}\nsha256: {installed.sha256}\n{SMALL_MODEL_REMARK}\n")
+            await screen.say('Try it: aar run --provider local "Create hello.txt containing hi"\n')
+        return interrupts.code or DONE
+
+    return run_to_code(work)
+
+
+def status() -> int:
+    """Show the installed models, and which model a run without settings would use."""
+
+    async def work() -> int:
+        screen = Screen()
+        files = installed_models(aar_home() / "models")
+        for file in files:
+            await screen.say(f"  {plain(file.name)}  {file.stat().st_size / 1_000_000:.0f} MB\n")
+        if not files:
+            await screen.say("No model is installed: `aar local install` fetches a small one.\n")
+        found = await find_model(os.environ)
+        for remark in found.remarks:
+            await screen.say(f"{plain(remark)}\n")
+        if found.provider is None:
+            await screen.say("No key in the environment and no running model server was found.\n")
+        return DONE
+
+    return run_to_code(work)
