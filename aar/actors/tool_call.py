@@ -64,11 +64,12 @@ class Outbox:
         """Hand over one event. When this returns, a fact is on record."""
         parcel = Parcel(event)
         try:
-            self._send.send_nowait(
-                parcel
-            )  # the reader waits nearly always; then one trip through the scheduler is enough
-        except trio.WouldBlock:
-            await self._send.send(parcel)
+            try:  # the reader waits nearly always; then one trip through the scheduler is enough
+                self._send.send_nowait(parcel)
+            except trio.WouldBlock:
+                await self._send.send(parcel)
+        except trio.BrokenResourceError:  # the step has been left, and we are about to hear of it
+            await trio.sleep_forever()
         await parcel.taken.wait()
 
 
