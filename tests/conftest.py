@@ -181,7 +181,7 @@ def live(tmp_path: Path) -> Callable[..., Any]:
     return open_session
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def problems_of() -> Callable[[Sequence[Any]], list[str]]:
     """What a model's API would refuse in these messages: calls without results next to them, results without calls."""
 
