@@ -29,8 +29,10 @@ async def with_model(loaded: Loaded, screen: Screen, environ: Mapping[str, str] 
 
 def _is_chosen(loaded: Loaded) -> bool:
     """A model's name alone, given as a flag, does not say whose it is."""
-    told = [name for name in ("name", "base_url", "api_key") if loaded.origins[f"provider.{name}"] == "flag"]
-    return bool(told) or (loaded.provider_was_chosen and loaded.origins["provider.model"] != "flag")
+    if loaded.origins["provider.model"] != "flag":
+        return loaded.provider_was_chosen or loaded.origins["provider.api_key"] == "flag"
+    told = [loaded.origins[f"provider.{name}"] for name in ("name", "base_url", "api_key")]
+    return any(origin == "flag" or origin.startswith("file ") for origin in told)
 
 
 async def _with_found(loaded: Loaded, screen: Screen, environ: Mapping[str, str]) -> AgentConfig:
