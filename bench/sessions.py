@@ -1,4 +1,4 @@
-"""What many sessions cost: CPU of a turn among ten and among a thousand, memory of one that waits, and of a long one."""
+"""What many sessions cost: CPU of a turn among ten and among a thousand, memory of an idle one and of a long one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from bench.steps import settings
 from bench.table import Row, cpu, is_quick, median, print_rows, rounds
 
 FEW, MANY, TURNS = 10, 1_000, 5
-LONG_TURNS = 1_000
+IDLE = 300 if is_quick() else 1_000
+LONG_TURNS = 300 if is_quick() else 1_000
 TEXT = "What a person or a model says in one message of a conversation. " * 4
 
 
@@ -69,6 +70,7 @@ def _bare_turns(url: str, sessions: int) -> float:
 
 
 def _cpu_rows() -> list[Row]:
+    gc.set_threshold(50_000, 20, 20)  # as the command `aar` does, and as a program with many sessions should
     with open_server() as server:
         url = server.url("/text")
         few, many, plain = rounds(
@@ -87,8 +89,8 @@ def _cpu_rows() -> list[Row]:
 
 
 def _in_child(what: str) -> float:
-    done = subprocess.run([sys.executable, "-m", "bench.sessions", what], check=True, capture_output=True, text=True)
-    return float(done.stdout)
+    command = [sys.executable, "-m", "bench.sessions", what, *(["--quick"] if is_quick() else [])]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def _resident() -> float:
@@ -113,9 +115,9 @@ def _idle(used: Callable[[], float]) -> float:
                 for _ in range(20):  # what is needed once is not counted
                     await (await runtime.sessions.open("/")).run("go")
                 before = used()
-                for _ in range(MANY):
+                for _ in range(IDLE):
                     await (await runtime.sessions.open("/")).run("go")
-                return (used() - before) / MANY
+                return (used() - before) / IDLE
 
     return trio.run(main)
 
@@ -172,17 +174,17 @@ def _kib(size: float) -> str:
 def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    match sys.argv[1:]:
-        case ["idle-resident"]:
+    what = sys.argv[1] if len(sys.argv) > 1 else ""
+    if what in ("idle-traced", "long", "history"):
+        tracemalloc.start()
+    match what:
+        case "idle-resident":
             print(_idle(_resident))
-        case ["idle-traced"]:
-            tracemalloc.start()
+        case "idle-traced":
             print(_idle(_traced))
-        case ["long"]:
-            tracemalloc.start()
+        case "long":
             print(_long())
-        case ["history"]:
-            tracemalloc.start()
+        case "history":
             print(_history())
         case _:
             print_rows(_cpu_rows())

@@ -17,7 +17,7 @@ PYTHON = [sys.executable]
 
 
 @contextmanager
-def _installed() -> Iterator[dict[str, str]]:
+def installed() -> Iterator[dict[str, str]]:
     """An environment in which everything is compiled to byte code, as after an installation; nothing of the user's."""
     with tempfile.TemporaryDirectory() as folder:
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -79,7 +79,7 @@ def _first_request(server: Server, environment: dict[str, str], repeats: int) ->
 
 def main() -> None:
     repeats = 5 if is_quick() else 11
-    with _installed() as environment, open_server() as server:
+    with installed() as environment, open_server() as server:
         print_rows(_printing(environment, repeats))
         print_rows(_first_request(server, environment, repeats))
 
