@@ -168,6 +168,7 @@ async def _forced_ends(server: Server, times: int) -> tuple[int, int, int]:
             async with limiter:
                 left += await _forced_end(server, environment, home, SIGNALS[number % len(SIGNALS)], after)
 
+        await _forced_end(server, environment, f"{home}/first", signal.SIGTERM, 10.0)  # compiles
         async with trio.open_nursery() as nursery:
             for number in range(times):
                 nursery.start_soon(one, number, chance.uniform(0.2, 2.5))
@@ -189,7 +190,8 @@ async def _forced_end(
         env=environment,
         start_new_session=True,
     )
-    await trio.sleep(after)
+    with trio.move_on_after(after):
+        await process.wait()
     process.send_signal(ending)
     with trio.move_on_after(2 * LATEST):
         await process.wait()
