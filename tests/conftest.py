@@ -73,12 +73,7 @@ def _waits_for_a_thread(task: trio.lowlevel.Task) -> bool:
     return any(frame.f_code.co_name == "to_thread_run_sync" for frame, _ in task.iter_await_frames())
 
 
-@pytest.fixture
-def autojump_clock() -> trio.testing.MockClock:
-    """Virtual time: as soon as everything waits for time alone, it has passed.
-
-    Trio's own jumps also while a thread works: to its run loop that looks like nothing to do.
-    """
+def _patient_clock() -> trio.testing.MockClock:
     clock = trio.testing.MockClock(autojump_threshold=0.0005)
     jump = clock._autojump
 
@@ -88,6 +83,25 @@ def autojump_clock() -> trio.testing.MockClock:
 
     clock._autojump = jump_unless_a_thread_works  # type: ignore[method-assign]
     return clock
+
+
+@pytest.fixture
+def autojump_clock() -> trio.testing.MockClock:
+    """Virtual time: as soon as everything waits for time alone, it has passed.
+
+    Trio's own jumps also while a thread works: to its run loop that looks like nothing to do.
+    """
+    return _patient_clock()
+
+
+@pytest.fixture(scope="session")
+def in_virtual_time() -> Callable[..., Any]:
+    """`in_virtual_time(async_function, *arguments)`: a run of its own, for tests that make many."""
+
+    def run(async_function: Callable[..., Any], *arguments: Any) -> Any:
+        return trio.run(async_function, *arguments, clock=_patient_clock())
+
+    return run
 
 
 # --- whole sessions ---------------------------------------------------------------------------

@@ -262,6 +262,7 @@ class _Conversation:
         progress = Progress()
         stop: TurnStop | None = None
         error: ErrorEvent | None = None
+        refused: StoreError | None = None
         timeout = self._bench.config.timeout
         try:
             with errors_alone(), turn.scope, trio.move_on_after(timeout or float("inf")) as deadline:
@@ -269,10 +270,9 @@ class _Conversation:
             if deadline.cancelled_caught:
                 stop = "timed_out"
                 error = ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False)
-        except StoreError as refused:
-            turn.envelope.fail(refused)
-            stop, error = "error", as_event(refused)
-            raise
+        except StoreError as failure:
+            refused = failure
+            stop, error = "error", as_event(failure)
         except Exception as bug:  # a wall: a bug in a turn ends the turn, not the session
             trace = None if isinstance(bug, AarError | ValueError) else bug  # people can mend those: no traceback
             level = logging.INFO if trace is None else logging.ERROR  # what people can mend is told as an event
@@ -284,7 +284,11 @@ class _Conversation:
             elif stop is None:  # cancelled: this turn, its session, or everything
                 stop, error = "cancelled", ErrorEvent(message=CANCELLED, recoverable=False)
             with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True):
-                turn.envelope.reply(await close_turn(self._journal, stop, error, progress))
+                ended = await close_turn(self._journal, stop, error, progress)
+                if refused is None:
+                    turn.envelope.reply(ended)
+        if refused is not None:
+            raise refused
 
     def _provider_in_force(self) -> Provider:
         config = self._bench.config.resolve_provider()
