@@ -22,6 +22,7 @@ from aar.providers.base import Assembly, Provider, as_provider_error, explain
 
 __all__ = ["CallItem", "RetryPolicy", "provider_call"]
 
+CLOSING_TIMEOUT = 2.0  # seconds for closing a stream whose answer is complete
 MERGE_WINDOW = 0.03  # seconds between two chunks that readers see
 READ_AHEAD = 64 * 1024  # characters that may wait for the reader before the connection is left alone
 LONGEST_RETRY_AFTER = 60.0  # seconds; a server that wants more is given up, and the user told when to come back
@@ -58,43 +59,44 @@ async def provider_call(
     leaving the block ends it.
     """
     with errors_alone():
-        async with trio.open_nursery() as nursery:
-            call = _Call(provider, request, policy, nursery, streaming and provider.supports_streaming)
-            async with aclosing(call.items()) as items:
+        if not (streaming and provider.supports_streaming):
+            async with aclosing(_Call(provider, request, policy, None).items()) as items:
                 yield items
-            if nursery.child_tasks:
+            return
+        async with trio.open_nursery() as nursery:
+            async with aclosing(_Call(provider, request, policy, nursery).items()) as items:
+                yield items
+            if not call.is_complete:
                 nursery.cancel_scope.cancel()
 
 
 class _Call:
+    """`nursery` is where a stream is read, beside the one who takes its chunks; without one nothing is streamed."""
+
     def __init__(
-        self,
-        provider: Provider,
-        request: ProviderRequest,
-        policy: RetryPolicy,
-        nursery: trio.Nursery,
-        is_streamed: bool,
+        self, provider: Provider, request: ProviderRequest, policy: RetryPolicy, nursery: trio.Nursery | None
     ) -> None:
         self._provider = provider
         self._request = request
         self._policy = policy
         self._nursery = nursery
-        self._is_streamed = is_streamed
 
     async def items(self) -> AsyncGenerator[CallItem, None]:
         attempt = 1
         while True:
             intake = _Intake()
-            if self._is_streamed:
+            if self._nursery is not None:
                 scope = trio.CancelScope()
                 self._nursery.start_soon(self._pump, intake, scope)
                 while await self._has_text(intake):
                     yield intake.take_text()
-                scope.cancel()
+                if not intake.assembly.is_done:
+                    scope.cancel()
                 yield StreamChunk(finished=True)
             else:
                 await self._ask_for_all(intake)
             if intake.failure is None:
+                self.is_complete = True
                 yield intake.response or intake.assembly.response()
                 return
             delay = self._delay_after(intake.failure, attempt)
@@ -146,6 +148,8 @@ class _Call:
                     async for delta in deltas:
                         intake.take(delta)
                         if delta.done:
+                            intake.end()  # the answer is whole, whatever closing the stream still does
+                            scope.deadline = trio.current_time() + CLOSING_TIMEOUT
                             break
                         await intake.room()
             except Exception as error:  # a wall: adapters and vendors' clients raise whatever they like

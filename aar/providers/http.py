@@ -68,13 +68,17 @@ class HttpPool:
 
         Leaving the block closes the connection unless the body was read to its end. Raises `httpx2.HTTPError`.
         """
-        async with self.client(url) as client:
-            request = client.build_request(method, _parsed(url), headers=headers, content=content)
-            response = await client.send(request, stream=True)
+        shard = await self._shard(self._route(url))
+        shard.in_use += 1
+        try:
+            request = shard.client.build_request(method, _parsed(url), headers=headers, content=content)
+            response = await shard.client.send(request, stream=True)
             try:
                 yield response
             finally:
                 await response.aclose()
+        finally:
+            shard.in_use -= 1
 
     async def aclose(self) -> None:
         """Close all connections. The pool may be used again afterwards."""
