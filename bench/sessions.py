@@ -75,9 +75,10 @@ def _cpu_rows() -> list[Row]:
         url = server.url("/text")
         few, many, plain = rounds(
             1 if is_quick() else 3,
-            partial(_turns, url, FEW, 10),
+            partial(_turns, url, FEW, 5 if is_quick() else 10),
             partial(_turns, url, MANY),
             partial(_bare_turns, url, MANY),
+            pick=median,
         )
     return [
         Row(f"turn among {MANY:,} sessions, CPU", f"{many:.2f} ms", f"{few:.2f} ms among {FEW}", many / few, "x", 1.3),

@@ -87,13 +87,16 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def rounds(count: int, *works: Callable[[], float]) -> list[float]:
-    """The median of `count` results of each work, taken in turns, so that a busy moment hits all of them."""
+def rounds(count: int, *works: Callable[[], float], pick: Callable[[Sequence[float]], float] = min) -> list[float]:
+    """One of `count` results of each work, taken in turns, so that a busy moment hits all of them.
+
+    The least one for CPU, since whatever disturbs a measurement of it only adds; the median for time.
+    """
     results: list[list[float]] = [[] for _ in works]
     for _ in range(count):
         for work, found in zip(works, results, strict=True):
             found.append(work())
-    return [median(found) for found in results]
+    return [pick(found) for found in results]
 
 
 def is_quick() -> bool:
