@@ -77,6 +77,7 @@ class JsonReport:
 
     async def end(self, stop: str, failure: str | None) -> None:
         document = result_document(self._handle, self._after, stop, failure)
+        await self._screen.start_line()
         await self._screen.say(json.dumps(document, ensure_ascii=False) + "\n")
 
 
@@ -93,6 +94,7 @@ class StreamReport:
 
     async def show(self, record: Recorded) -> None:
         if record.turn_id:
+            await self._screen.start_line()
             await self._screen.say(event_line(record))
 
     async def end(self, stop: str, failure: str | None) -> None:

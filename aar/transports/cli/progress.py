@@ -36,6 +36,7 @@ class Progress:
         self._names: dict[str, str] = {}
         self._running: dict[str, float] = {}  # tool call ids, and since when
         self._is_waiting_for_people = False
+        self.is_cancelling = False
         self._since = trio.current_time()
         self._last = trio.current_time()
         self._output = ""
@@ -71,11 +72,13 @@ class Progress:
                 await self._screen.status(self.line())
 
     def _patience(self) -> float:
-        return 0.0 if self._running and self._output else SILENCE
+        return 0.0 if self.is_cancelling or (self._running and self._output) else SILENCE
 
     def line(self) -> str:
         """What is going on now, in one line."""
         now = trio.current_time()
+        if self.is_cancelling:
+            return "cancelling … (Ctrl+C again leaves)"
         if not self._running:
             return f"{self._label} … {now - self._since:.0f} s (Ctrl+C cancels)"
         names = ", ".join(plain(self._names.get(call, "tool")) for call in self._running)

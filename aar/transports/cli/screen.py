@@ -32,10 +32,12 @@ class Screen:
         self._lock = trio.Lock()
         self._threads = {out: trio.CapacityLimiter(1), err: trio.CapacityLimiter(1)}
         self._status = ""
-        self._tail = ""  # what stands on the last line of the terminal, without its newline
         self._err_is_gone = False
         self.out_is_terminal = os.isatty(out)
         self.err_is_terminal = os.isatty(err)
+        share_lines = self.out_is_terminal and self.err_is_terminal
+        self._tails = {out: "", err: ""}  # what stands on the last line of each, without a newline
+        self._out_lines = err if share_lines else out
         is_smart = environ.get("TERM", "") not in ("", "dumb")
         self.is_live = self.err_is_terminal and is_smart
         self.has_colour = is_smart and not environ.get("NO_COLOR")
@@ -50,16 +52,11 @@ class Screen:
                 continue
         return _DEFAULT_WIDTH
 
-    @property
-    def is_at_line_start(self) -> bool:
-        return not self._tail
-
     async def say(self, text: str) -> None:
         """Write to standard output. Raises `ClientGone` when its reader has left."""
         async with self._lock:
             await self._clear_status()
-            if self.out_is_terminal:
-                self._remember(text)
+            self._remember(self._out_lines, text)
             try:
                 await self._write(self._out, text)
             except OSError as error:
@@ -69,8 +66,7 @@ class Screen:
         """Write to standard error. Nobody reading it is no reason to stop."""
         async with self._lock:
             await self._clear_status()
-            if self.err_is_terminal:
-                self._remember(text)
+            self._remember(self._err, text)
             await self._write_err(text)
 
     def tell_nowait(self, text: str) -> None:
@@ -79,18 +75,18 @@ class Screen:
         ready.register(self._err, select.POLLOUT)
         if any(state & select.POLLOUT for _, state in ready.poll(0)):
             clear = _CLEAR if self._status else "\n" if self._tail else ""
-            self._status = self._tail = ""
+            self._status = self._tails[self._err] = ""
             with contextlib.suppress(OSError):
                 os.write(self._err, (clear + text).encode(_encoding(), errors="replace"))
 
     async def start_line(self) -> None:
-        """End the line that standard error shares with an answer on the same terminal, if one is open."""
+        """End the line that is open on standard error, which may be that of an answer on the same terminal."""
         if self._tail:
             await self.tell("\n")
 
     def typed_newline(self) -> None:
         """Somebody at the terminal has pressed Enter: the line that was open is not any more."""
-        self._tail = ""
+        self._tails[self._err] = ""
 
     async def status(self, text: str) -> None:
         """Show a status line, or none for an empty text. Does nothing without a terminal."""
@@ -113,9 +109,14 @@ class Screen:
             back = f"\x1b[A\x1b[{len(self._tail)}C" if self._tail else ""
             await self._write_err(_CLEAR + back)
 
-    def _remember(self, text: str) -> None:
+    def _remember(self, descriptor: int, text: str) -> None:
         *lines, last = plain(text).split("\n")
-        self._tail = last if lines else self._tail + last
+        self._tails[descriptor] = last if lines else self._tails[descriptor] + last
+
+    @property
+    def _tail(self) -> str:
+        """The open line of standard error, which is that of standard output, too, on one terminal."""
+        return self._tails[self._err]
 
     async def _write_err(self, text: str) -> None:
         if self._err_is_gone:

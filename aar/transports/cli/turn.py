@@ -32,19 +32,25 @@ class TurnView:
 async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView) -> TurnEnded:
     """Run a turn and show it. Answers with its end when all of it has been shown."""
     after = handle.seq
+    progress = Progress(view.screen, view.label)
+
     async with handle.running(prompt) as (turn_id, ended):
-        with view.interrupts.during_turn(lambda: handle.cancel(turn_id)):
+
+        async def cancel() -> None:
+            progress.is_cancelling = True
+            await handle.cancel(turn_id)
+
+        with view.interrupts.during_turn(cancel):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_follow, handle, after, turn_id, view, nursery)
+                nursery.start_soon(_follow, handle, after, turn_id, view, progress)
                 end = await ended()
                 if end.data.get("never_ran"):
                     nursery.cancel_scope.cancel()
     return end
 
 
-async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnView, turn: trio.Nursery) -> None:
+async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnView, progress: Progress) -> None:
     async with trio.open_nursery() as nursery:
-        progress = Progress(view.screen, view.label)
         nursery.start_soon(progress.run)
         with handle.follow(after=after) as records:
             async for record in records:

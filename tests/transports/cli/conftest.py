@@ -266,10 +266,10 @@ class Terminal:
 
     async def until(self, words: str) -> str:
         """Read on until these words appear after those that the last call waited for."""
-        with trio.fail_after(PATIENCE):
-            while words not in self.text[self._seen :]:
-                if not await self._read():
-                    raise AssertionError(f"{words!r} never appeared in {self.text!r}")
+        with trio.move_on_after(PATIENCE):
+            while words not in self.text[self._seen :] and await self._read():
+                pass
+        assert words in self.text[self._seen :], f"{words!r} never appeared in {self.text!r}"
         self._seen = self.text.index(words, self._seen) + len(words)
         return self.text
 
@@ -298,15 +298,17 @@ def terminal(place: Place) -> Callable[..., Any]:
     """`async with terminal("chat", *flags) as screen`: the program on a terminal of 100 columns."""
 
     @asynccontextmanager
-    async def open_terminal(*arguments: str, stdin: int | None = None) -> AsyncIterator[Terminal]:
+    async def open_terminal(*arguments: str, err: Path | None = None) -> AsyncIterator[Terminal]:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         command = [sys.executable, "-c", _ON_TERMINAL, "-m", "aar", *arguments]
         before = termios.tcgetattr(master)
+        errors = slave if err is None else os.open(err, os.O_WRONLY | os.O_CREAT)
         process = await trio.lowlevel.open_process(
-            command, stdin=slave, stdout=slave, stderr=slave, cwd=place.project, env=place.environment
+            command, stdin=slave, stdout=slave, stderr=errors, cwd=place.project, env=place.environment
         )
-        os.close(slave)
+        for descriptor in {slave, errors}:
+            os.close(descriptor)
         try:
             yield Terminal(master, process)
             if process.returncode is not None:
