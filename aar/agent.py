@@ -23,7 +23,7 @@ from typing import Any
 import trio
 
 from aar.client import SessionHandle
-from aar.errors import AarError
+from aar.errors import AarError, SessionError
 from aar.hooks import Hooks
 from aar.journal.state import Session
 from aar.journal.store import Store
@@ -95,6 +95,7 @@ class Agent:
         self._stack: AsyncExitStack | None = None
         self._runtime: Runtime | None = None
         self._live: dict[str, tuple[SessionHandle, AgentConfig]] = {}
+        self._busy: set[str] = set()  # sessions in a run; a second one would add its facts twice
 
     @property
     def provider(self) -> Provider:
@@ -109,10 +110,11 @@ class Agent:
     # --- one runtime for many calls ---
 
     async def __aenter__(self) -> Agent:
-        self._stack = AsyncExitStack()
-        self._runtime = await self._stack.enter_async_context(self._open())
-        if self._given is not None:
-            self._stack.push_async_callback(self._given.aclose)
+        async with AsyncExitStack() as stack:
+            if self._given is not None:
+                stack.push_async_callback(self._given.aclose)  # after the sessions that use it have ended
+            self._runtime = await stack.enter_async_context(self._open())
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -159,13 +161,19 @@ class Agent:
         raises `StoreUnavailable` when what happens cannot be recorded.
         """
         session = session if session is not None else Session()
-        with errors_alone():
-            async with self._some_runtime() as runtime:
-                handle, known = await self._handle(runtime, session)
-                try:
-                    await self._run(handle, _parts(prompt), known, cancel_event)
-                finally:
-                    self._bring_home(handle, session, known)
+        if session.session_id in self._busy:
+            raise SessionError(f"session {session.session_id} is in a run already: wait for it, or use another session")
+        self._busy.add(session.session_id)
+        try:
+            with errors_alone():
+                async with self._some_runtime() as runtime:
+                    handle, known = await self._handle(runtime, session)
+                    try:
+                        await self._run(handle, _parts(prompt), known, cancel_event)
+                    finally:
+                        self._bring_home(handle, session, known)
+        finally:
+            self._busy.discard(session.session_id)
         return session
 
     async def chat(self, prompt: str, session: Session | None = None) -> str:

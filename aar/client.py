@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from copy import deepcopy
 from typing import Any
 
 import trio
 
-from aar.errors import AarError, ActorCrashed, SessionClosed
+from aar.errors import AarError, ActorCrashed, ActorStopped, SessionClosed
 from aar.journal.journal import Follower, Journal, Journals
 from aar.journal.state import Session
 from aar.kernel import Ref, Registry
@@ -246,6 +247,10 @@ class SessionHandle:
                     await answer()
             except ActorCrashed:
                 continue  # it is running again by now; attend it anew
+            except ActorStopped:
+                if is_first:
+                    raise
+                return  # the runtime ends; there is nothing left to ask
 
     async def decide(self, tool_call_id: str, decision: DecisionName) -> bool:
         """Answer a question; the first answer counts. Tells whether this was it."""
@@ -274,13 +279,13 @@ class SessionHandle:
     @property
     def metadata(self) -> dict[str, Any]:
         """A copy of what is kept beside the facts: `cwd`, `title`, `guardrails`, ..."""
-        return dict(self._journal.session.metadata)
+        return deepcopy(self._journal.session.metadata)
 
     def snapshot(self) -> Session:
         """A copy of what is known about the session now; the caller's own."""
         copy = Session(self.session_id, trace_id=self._journal.session.trace_id)
         for record in self._journal.records:
             copy.apply(record.event, seq=record.seq, turn_id=record.turn_id)
-        copy.metadata = dict(self._journal.session.metadata)
+        copy.metadata = self.metadata
         copy.continue_totals(self._journal.session.header())
         return copy

@@ -8,9 +8,19 @@ from aar.actors.workbench import Progress
 from aar.errors import AarError
 from aar.journal.journal import Journal
 from aar.journal.state import Session, cut_results
-from aar.messages.events import AssistantMessage, ErrorEvent, Event, StopReason, StreamChunk, TurnEnded, TurnStop
+from aar.messages.events import (
+    ApprovalResolved,
+    AssistantMessage,
+    ErrorEvent,
+    Event,
+    ReasoningBlock,
+    StopReason,
+    StreamChunk,
+    TurnEnded,
+    TurnStop,
+)
 
-__all__ = ["INTERRUPTED", "as_event", "close_turn", "repair"]
+__all__ = ["INTERRUPTED", "as_event", "close_turn", "partial_answer", "repair", "withdrawn_questions"]
 
 INTERRUPTED = "Run interrupted"
 
@@ -27,7 +37,8 @@ async def repair(journal: Journal) -> None:
         return
     results = cut_results(journal.session, "Run interrupted before this tool call was finished.")
     error = ErrorEvent(message=INTERRUPTED, recoverable=True)
-    await journal.append(*results, error, TurnEnded(stop="interrupted"), sync=True, header=True)
+    questions = withdrawn_questions(journal.session)
+    await journal.append(*questions, *results, error, TurnEnded(stop="interrupted"), sync=True, header=True)
 
 
 async def close_turn(journal: Journal, stop: TurnStop, error: ErrorEvent | None, progress: Progress) -> TurnEnded:
@@ -35,9 +46,8 @@ async def close_turn(journal: Journal, stop: TurnStop, error: ErrorEvent | None,
     facts: list[Event] = []
     if progress.is_streaming:
         journal.hint(StreamChunk(finished=True))
-    if progress.text:
-        cut = _CUT.get(stop, StopReason.ERROR)
-        facts.append(AssistantMessage(content=progress.text, stop_reason=cut, data={"partial": True}))
+    facts += partial_answer(progress, _CUT.get(stop, StopReason.ERROR))
+    facts += withdrawn_questions(journal.session)
     for result in cut_results(journal.session, _cut_reason(stop), progress.said):
         facts.append(progress.done.get(result.tool_call_id, result))
     if error is not None:
@@ -46,6 +56,24 @@ async def close_turn(journal: Journal, stop: TurnStop, error: ErrorEvent | None,
     _note_title(journal.session)
     await journal.append(*facts, ended, sync=True, header=True)
     return ended
+
+
+def partial_answer(progress: Progress, stop: StopReason) -> list[Event]:
+    """What a step had said when it was cut, as facts: whoever saw the fragments finds them here."""
+    facts: list[Event] = []
+    if progress.thoughts:
+        facts.append(ReasoningBlock(content=progress.thoughts, data={"partial": True}))
+    if progress.text:
+        facts.append(AssistantMessage(content=progress.text, stop_reason=stop, data={"partial": True}))
+    return facts
+
+
+def withdrawn_questions(session: Session) -> list[ApprovalResolved]:
+    """For every question that nobody answered: other clients still show it."""
+    return [
+        ApprovalResolved(tool_call_id=call_id, tool_name=question.tool_name, decision="withdrawn", by="turn")
+        for call_id, question in session.open_questions.items()
+    ]
 
 
 def _note_title(fold: Session) -> None:
@@ -59,7 +87,7 @@ def _note_title(fold: Session) -> None:
 
 def as_event(bug: Exception) -> ErrorEvent:
     """What to tell people of an error that ended a turn."""
-    if isinstance(bug, AarError | ValueError):
+    if isinstance(bug, AarError):
         return ErrorEvent(message=str(bug), recoverable=False, data={"kind": type(bug).__name__})
     return ErrorEvent(
         message=f"Internal error ({type(bug).__name__}): {bug}. Please report it; the session can go on.",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import trio
 
 from aar.actors.provider_call import RetryPolicy, provider_call
+from aar.actors.turn import Controls, meta_of
 from aar.actors.workbench import Workbench
 from aar.errors import BadProviderReply, SessionError
+from aar.journal.context import trim
 from aar.messages.events import Compacted
 from aar.messages.provider import History, NeutralMessage, ProviderRequest, ProviderResponse
 from aar.providers.base import Provider
@@ -20,25 +22,32 @@ _ASK = (
 )
 
 
-async def compact(bench: Workbench, provider: Provider, instructions: str) -> Compacted:
+async def compact(bench: Workbench, provider: Provider, controls: Controls, instructions: str) -> Compacted:
     """Record a summary of everything so far. Raises `ProviderError`; then the conversation is as it was."""
     session = bench.journal.session
-    if not session.events:
+    if not len(session.transcript):
         raise SessionError("there is nothing to compact yet")
-    up_to = session.seq
-    ask = f"{_ASK}\n\n{instructions}" if instructions else _ASK
-    messages: list[NeutralMessage] = [*session.to_messages(), {"role": "user", "content": ask}]
+    up_to, started = session.seq, trio.current_time()
+    response = await _summary(bench, provider, controls, f"{_ASK}\n\n{instructions}" if instructions else _ASK)
+    meta = meta_of(bench, provider, response, (trio.current_time() - started) * 1000)
+    if not response.content.strip():
+        await bench.journal.append(meta)
+        raise BadProviderReply("the model gave an empty summary; the conversation is as it was", provider=provider.name)
+    fact = Compacted(up_to_seq=up_to, summary=response.content.strip())
+    await bench.journal.append(meta, fact, sync=True, header=True)
+    return fact
+
+
+async def _summary(bench: Workbench, provider: Provider, controls: Controls, ask: str) -> ProviderResponse:
+    config = bench.config
+    history, _ = trim(bench.journal.session.transcript, config.effective_context_window, config.context_strategy)
+    messages: list[NeutralMessage] = [*history, {"role": "user", "content": ask}]
     request = ProviderRequest(
         messages=History(tail=messages), system=await bench.system_prompt(), session_id=bench.session_id
     )
-    summary = ""
-    policy = RetryPolicy(bench.config.max_retries, trio.Event())
+    policy = RetryPolicy(config.max_retries, controls.stopping)
     async with provider_call(provider, request, policy, streaming=False) as items:
         async for item in items:
             if isinstance(item, ProviderResponse):
-                summary = item.content.strip()
-    if not summary:
-        raise BadProviderReply("the model gave an empty summary; the conversation is as it was", provider=provider.name)
-    fact = Compacted(up_to_seq=up_to, summary=summary)
-    await bench.journal.append(fact, sync=True)
-    return fact
+                return item
+    raise BadProviderReply("the model gave no summary", provider=provider.name)

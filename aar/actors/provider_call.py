@@ -64,7 +64,8 @@ async def provider_call(
                 yield items
             return
         async with trio.open_nursery() as nursery:
-            async with aclosing(_Call(provider, request, policy, nursery).items()) as items:
+            call = _Call(provider, request, policy, nursery)
+            async with aclosing(call.items()) as items:
                 yield items
             if not call.is_complete:
                 nursery.cancel_scope.cancel()
@@ -80,6 +81,7 @@ class _Call:
         self._request = request
         self._policy = policy
         self._nursery = nursery
+        self.is_complete = False
 
     async def items(self) -> AsyncGenerator[CallItem, None]:
         attempt = 1
@@ -153,7 +155,10 @@ class _Call:
                             break
                         await intake.room()
             except Exception as error:  # a wall: adapters and vendors' clients raise whatever they like
-                intake.failure = intake.failure or as_provider_error(error, self._provider.name)
+                if intake.assembly.is_done:
+                    logger.info("closing a finished stream of %s failed", self._provider.name, exc_info=error)
+                else:
+                    intake.failure = intake.failure or as_provider_error(error, self._provider.name)
             finally:
                 intake.end()
 

@@ -82,9 +82,13 @@ class Providers:
         self._supervisor.start(Child(shared.service, run, restart=Restart.TRANSIENT, exhausted=Exhausted.GIVE_UP))
 
     async def _close(self, shared: _Shared) -> None:
+        if shared.service:
+            with trio.CancelScope(shield=True):
+                await self._supervisor.stop(shared.service, grace=CLOSE_TIMEOUT)
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True) as limit:
-            if shared.service:
-                await self._supervisor.stop(shared.service)
-            await shared.provider.aclose()
+            try:
+                await shared.provider.aclose()
+            except Exception as error:  # an adapter that cannot close must not end what still runs
+                logger.error("%s could not be closed", shared.provider.name, exc_info=error)
         if limit.cancelled_caught:
             logger.warning("%s did not close within %g s", shared.provider.name, CLOSE_TIMEOUT)

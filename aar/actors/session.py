@@ -9,30 +9,28 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 import trio
 
-from aar.actors.closing import INTERRUPTED, as_event, close_turn, repair
+from aar.actors.closing import repair
 from aar.actors.compaction import compact
 from aar.actors.configuring import apply_patch
 from aar.actors.providers import Providers
-from aar.actors.turn import CANCELLED, Controls, run_turn
-from aar.actors.workbench import Progress, Workbench
-from aar.errors import AarError, ConfigError, QueueFull, SessionClosed, SessionError, StoreError, StoreUnavailable
+from aar.actors.running import RunningTurn, run_in_scope, text_of
+from aar.actors.turn import Controls
+from aar.actors.workbench import Workbench
+from aar.errors import AarError, InvalidSetting, QueueFull, SequenceConflict, SessionClosed, SessionError, StoreError
 from aar.kernel import Envelope, Mailbox
 from aar.kernel.alone import errors_alone
 from aar.messages.base import new_turn_id
 from aar.messages.events import (
     ApprovalResolved,
-    ErrorEvent,
     Event,
+    Notice,
     PromptQueued,
     PromptsCleared,
     TurnEnded,
-    TurnStarted,
-    TurnStop,
     UserMessage,
 )
 from aar.messages.session import (
@@ -53,20 +51,29 @@ from aar.messages.session import (
     Status,
     Steer,
 )
+from aar.messages.settings import ProviderConfig
 from aar.providers.base import Provider
 
 __all__ = ["QUEUE_LIMIT", "session"]
 
 QUEUE_LIMIT = 32  # prompts that may wait in one session
-CLEAN_UP_TIMEOUT = 10.0  # seconds for closing a turn in the journal, whatever happens around it
+NOTES_LIMIT = 64  # messages that may wait to be written; then the mailbox fills up
 
 logger = logging.getLogger(__name__)
 
 
 def session(
-    bench: Workbench, providers: Providers, *, given: Provider | None = None, queue_limit: int = QUEUE_LIMIT
+    bench: Workbench,
+    providers: Providers,
+    *,
+    given: Provider | None = None,
+    given_for: str = "",
+    queue_limit: int = QUEUE_LIMIT,
 ) -> Callable[[Mailbox[SessionCommand]], Awaitable[None]]:
-    """The body of a session's service. `given` is a provider that the application brought itself."""
+    """The body of a session's service.
+
+    `given` is a provider that the application brought itself; it stands for the model `given_for`.
+    """
     starts = 0
 
     async def body(mailbox: Mailbox[SessionCommand]) -> None:
@@ -75,78 +82,154 @@ def session(
         if starts > 1:
             bench.journal.refold()
             await repair(bench.journal)
-        async with trio.open_nursery() as nursery:
-            conversation = _Conversation(bench, providers, given, nursery, queue_limit)
-            try:
-                async for envelope in mailbox:
-                    await conversation.take(envelope)
-            except Exception:
-                conversation.has_crashed = True
-                raise
-            finally:
-                conversation.end()
+        model = _Model(bench, providers, given, given_for)
+        try:
+            async with trio.open_nursery() as nursery:
+                await _Conversation(bench, model, nursery, queue_limit).serve(mailbox)
+        finally:
+            model.release()
 
     return body
 
 
-@dataclass
-class _Turn:
-    """A prompt from the moment it may run. The scope is there before anything else, so no cancel is lost."""
+class _Model:
+    """The provider that the settings in force ask for, acquired when they change."""
 
-    prompt: Prompt
-    envelope: Envelope[Any]
-    scope: trio.CancelScope
-    controls: Controls
+    def __init__(self, bench: Workbench, providers: Providers, given: Provider | None, given_for: str) -> None:
+        self._bench = bench
+        self._providers = providers
+        self._given = given
+        self._given_for = given_for
+        self._provider: Provider | None = None
+        self._config: ProviderConfig | None = None
+
+    def in_force(self) -> Provider:
+        """Raises `InvalidSetting` for a provider that there is none of."""
+        try:
+            config = self._bench.config.resolve_provider()
+            if self._given is not None and config.label == self._given_for:
+                return self._given
+            if self._provider is None or self._config != config:
+                provider = self._providers.acquire(config)
+                self.release()
+                self._provider, self._config = provider, config
+        except ValueError as error:
+            if isinstance(error, AarError):
+                raise
+            raise InvalidSetting(str(error)) from error
+        return self._provider
+
+    def release(self) -> None:
+        if self._provider is not None:
+            self._providers.release(self._provider)
+            self._provider = None
 
 
 class _Conversation:
-    def __init__(
-        self,
-        bench: Workbench,
-        providers: Providers,
-        given: Provider | None,
-        nursery: trio.Nursery,
-        queue_limit: int,
-    ) -> None:
+    """The mailbox loop, and beside it two tasks: the scribe, and the turn when there is one.
+
+    The loop answers what needs no writing. Whatever writes goes to the scribe, in order, so that a slow disk delays
+    notes and never a cancel.
+    """
+
+    def __init__(self, bench: Workbench, model: _Model, nursery: trio.Nursery, queue_limit: int) -> None:
         self._bench = bench
         self._journal = bench.journal
-        self._providers = providers
-        self._given = given
+        self._model = model
         self._nursery = nursery
         self._queue_limit = queue_limit
-        self.has_crashed = False
-        self._running: _Turn | None = None
+        self._running: RunningTurn | None = None
         self._waiting: deque[tuple[Prompt, Envelope[Any]]] = deque()
         self._steering: deque[UserMessage] = deque()
         self._follow_ups: deque[UserMessage] = deque()
-        self._provider: Provider | None = None
-        self._provider_config: object = None
+        self._to_write, self._notes = trio.open_memory_channel[Envelope[SessionCommand]](NOTES_LIMIT)
+        self._being_written = 0
 
-    async def take(self, envelope: Envelope[SessionCommand]) -> None:
-        """Deal with one message: answer it, hand it off, or note it."""
+    async def serve(self, mailbox: Mailbox[SessionCommand]) -> None:
+        self._nursery.start_soon(self._write_notes)
         try:
-            await self._dispatch(envelope)
-        except (StoreError, SessionError, ConfigError) as error:
-            if envelope.answer is None:
-                logger.warning("session %s: %s", self._bench.session_id, error)
-            envelope.fail(error)
+            async for envelope in mailbox:
+                if not self._answer_at_once(envelope):
+                    self._being_written += 1
+                    await self._to_write.send(envelope)
+        except Exception:
+            self._fail()
+            raise
+        finally:
+            self._refuse_waiting()
 
-    async def _dispatch(self, envelope: Envelope[SessionCommand]) -> None:
+    def _fail(self) -> None:
+        """The session itself fails: what runs is interrupted, and the askers are told by the supervisor."""
+        self._waiting.clear()
+        if self._running is not None:
+            self._running.was_interrupted = True
+
+    def _refuse_waiting(self) -> None:
+        """The session stops: nobody waits for a prompt that will not run any more."""
+        for _, envelope in self._waiting:
+            envelope.fail(SessionClosed(f"session {self._bench.session_id} was closed before this prompt could run"))
+        self._waiting.clear()
+
+    # --- what needs no writing ---
+
+    def _answer_at_once(self, envelope: Envelope[SessionCommand]) -> bool:
+        """Deal with a message if that needs no writing and nothing that came before it waits to be written."""
+        match envelope.message:
+            case GetStatus():
+                envelope.reply(self._status())
+            case ListQueue():
+                envelope.reply(self._queue())
+            case Cancel() as cancel if self._is_running(cancel):
+                self._cancel_running(cancel)
+            case Steer(content=content) if len(self._steering) < self._queue_limit:
+                self._steering.append(UserMessage(content=content, data={"kind": "steering"}))
+            case Prompt() as prompt if self._running is None and not self._waiting and not self._being_written:
+                self._begin(prompt, envelope)
+            case _:
+                return False
+        return True
+
+    def _is_running(self, cancel: Cancel) -> bool:
+        return self._running is not None and cancel.turn_id in (None, self._running.prompt.turn_id)
+
+    def _cancel_running(self, cancel: Cancel) -> None:
+        assert self._running is not None
+        if cancel.after_step:
+            self._running.controls.stopping.set()
+        else:
+            self._running.scope.cancel()
+
+    # --- what is written ---
+
+    async def _write_notes(self) -> None:
+        async for envelope in self._notes:
+            try:
+                await self._note(envelope)
+            except SequenceConflict as error:
+                envelope.fail(error)
+                self._lose_ownership(error)
+            except AarError as error:
+                if envelope.answer is None:
+                    logger.warning("session %s: %s", self._bench.session_id, error)
+                envelope.fail(error)
+            except Exception:
+                self._fail()
+                raise
+            finally:
+                self._being_written -= 1
+
+    async def _note(self, envelope: Envelope[SessionCommand]) -> None:
         match envelope.message:
             case Prompt() as prompt:
                 await self._take_prompt(prompt, envelope)
             case Cancel() as cancel:
                 await self._cancel(cancel)
-            case Steer(content=content):
-                self._steering.append(UserMessage(content=content, data={"kind": "steering"}))
+            case Steer():
+                await self._turn_away("steering")
             case FollowUp(content=content):
                 await self._follow_up(content)
-            case ListQueue():
-                envelope.reply(self._queue())
             case ClearQueue():
                 envelope.reply(await self._clear_queue())
-            case GetStatus():
-                envelope.reply(self._status())
             case Configure(patch=patch):
                 envelope.reply(await apply_patch(self._bench, patch))
             case AutoApprove(entry=entry):
@@ -157,17 +240,15 @@ class _Conversation:
                 envelope.reply(await self._adopt(facts))
             case Compact(instructions=instructions):
                 self._compact(instructions, envelope)
+            case GetStatus() | ListQueue():
+                pass  # answered at once, always
             case _:
                 assert_never(envelope.message)
 
-    def end(self) -> None:
-        """The session stops: nobody waits for a prompt that will not run any more."""
-        for _, envelope in () if self.has_crashed else self._waiting:
-            envelope.fail(SessionClosed(f"session {self._bench.session_id} was closed before this prompt could run"))
-        self._waiting.clear()
-        if self._provider is not None and self._provider is not self._given:
-            self._providers.release(self._provider)
-            self._provider = None
+    def _lose_ownership(self, error: SequenceConflict) -> None:
+        """Somebody else writes this journal: it is no longer ours, and the session ends."""
+        logger.error("session %s ends: %s", self._bench.session_id, error)
+        self._nursery.cancel_scope.cancel()
 
     # --- the queue ---
 
@@ -177,10 +258,8 @@ class _Conversation:
             return
         if len(self._waiting) >= self._queue_limit:
             raise QueueFull(f"{len(self._waiting)} prompts wait already; cancel some or wait for a turn to end")
-        queued = PromptQueued(
-            content=_text(prompt), parts=prompt.parts, data={"kind": "prompt", "turn_id": prompt.turn_id}
-        )
-        await self._journal.append(queued)
+        data = {"kind": "prompt", "turn_id": prompt.turn_id}
+        await self._journal.append(PromptQueued(content=text_of(prompt), parts=prompt.parts, data=data))
         self._waiting.append((prompt, envelope))
         self._begin_next()
 
@@ -190,30 +269,44 @@ class _Conversation:
 
     def _begin(self, prompt: Prompt, envelope: Envelope[Any]) -> None:
         controls = Controls(steering=self._steering, follow_ups=self._follow_ups)
-        self._running = _Turn(prompt, envelope, trio.CancelScope(), controls)
+        self._running = RunningTurn(prompt, envelope, controls)
         self._nursery.start_soon(self._run, self._running)
 
     async def _follow_up(self, content: str) -> None:
+        if len(self._follow_ups) >= self._queue_limit:
+            await self._turn_away("follow-ups")
+            return
         name = new_turn_id()
         await self._journal.append(PromptQueued(content=content, data={"kind": "follow_up", "turn_id": name}))
         self._follow_ups.append(UserMessage(content=content, data={"kind": "follow_up", "queued_as": name}))
 
+    async def _turn_away(self, what: str) -> None:
+        text = f"{self._queue_limit} messages ({what}) wait already; this one was not taken."
+        await self._journal.append(Notice(kind="queue_full", text=text))
+
     def _queue(self) -> Queue:
-        waiting = [QueuedPrompt(turn_id=prompt.turn_id, content=_text(prompt)) for prompt, _ in self._waiting]
-        live = {item.turn_id for item in waiting} | {str(said.data["queued_as"]) for said in self._follow_ups}
+        waiting = [QueuedPrompt(turn_id=prompt.turn_id, content=text_of(prompt)) for prompt, _ in self._waiting]
+        later = [
+            QueuedPrompt(turn_id=str(said.data["queued_as"]), content=said.content, is_follow_up=True)
+            for said in self._follow_ups
+        ]
+        live = {item.turn_id for item in (*waiting, *later)}
+        if self._running is not None:
+            live.add(self._running.prompt.turn_id)
         stored = [
             QueuedPrompt(turn_id=turn_id, content=fact.content, is_stored=True)
             for turn_id, fact in self._journal.session.queued.items()
             if turn_id not in live
         ]
-        return Queue(items=[*stored, *waiting])
+        return Queue(items=[*stored, *waiting, *later])
 
     async def _clear_queue(self) -> Queue:
         cleared = self._queue()
         dropped, self._waiting = list(self._waiting), deque()
         self._follow_ups.clear()
-        if cleared.items or self._journal.session.queued:
-            await self._drop(dropped, PromptsCleared(count=len(cleared.items)))
+        if cleared.items:
+            names = [item.turn_id for item in cleared.items]
+            await self._drop(dropped, PromptsCleared(count=len(names), data={"turn_ids": names}))
         return cleared
 
     async def _drop(self, waiting: Sequence[tuple[Prompt, Envelope[Any]]], fact: PromptsCleared) -> None:
@@ -228,12 +321,8 @@ class _Conversation:
             envelope.reply(TurnEnded(stop="cancelled", data={"turn_id": prompt.turn_id, "never_ran": True}))
 
     async def _cancel(self, cancel: Cancel) -> None:
-        running = self._running
-        if running is not None and cancel.turn_id in (None, running.prompt.turn_id):
-            if cancel.after_step:
-                running.controls.stopping.set()
-            else:
-                running.scope.cancel()
+        if self._is_running(cancel):  # it began while this waited its turn
+            self._cancel_running(cancel)
             return
         found = [item for item in self._waiting if item[0].turn_id == cancel.turn_id]
         if found:
@@ -242,64 +331,19 @@ class _Conversation:
 
     # --- a turn ---
 
-    async def _run(self, turn: _Turn) -> None:
+    async def _run(self, turn: RunningTurn) -> None:
         try:
-            await self._run_in_scope(turn)
+            ended = await run_in_scope(self._bench, turn, self._model.in_force)
+            if ended.stop == "cancelled":
+                self._steering.clear()  # it was said to the turn that is gone
         except StoreError as error:
             logger.error("session %s could not record its turn: %s", self._bench.session_id, error)
             turn.envelope.fail(error)
+            if isinstance(error, SequenceConflict):
+                self._lose_ownership(error)
         finally:
             self._running = None
-        turn.envelope.fail(StoreUnavailable("the end of this turn could not be recorded in time"))
         self._begin_next()
-
-    async def _run_in_scope(self, turn: _Turn) -> None:
-        prompt = turn.prompt
-        opening = UserMessage(content=_text(prompt), parts=prompt.parts, data={"kind": "prompt"})
-        with trio.CancelScope(shield=True):  # a prompt that was taken is on record, also when it is cancelled at once
-            await repair(self._journal)  # only after a failed write can there be anything to do
-            await self._journal.append(TurnStarted(), opening, turn_id=prompt.turn_id)
-        progress = Progress()
-        stop: TurnStop | None = None
-        error: ErrorEvent | None = None
-        refused: StoreError | None = None
-        timeout = self._bench.config.timeout
-        try:
-            with errors_alone(), turn.scope, trio.move_on_after(timeout or float("inf")) as deadline:
-                stop = await run_turn(self._bench, self._provider_in_force(), turn.controls, progress)
-            if deadline.cancelled_caught:
-                stop = "timed_out"
-                error = ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False)
-        except StoreError as failure:
-            refused = failure
-            stop, error = "error", as_event(failure)
-        except Exception as bug:  # a wall: a bug in a turn ends the turn, not the session
-            trace = None if isinstance(bug, AarError | ValueError) else bug  # people can mend those: no traceback
-            level = logging.INFO if trace is None else logging.ERROR  # what people can mend is told as an event
-            logger.log(level, "a turn of session %s failed: %s", self._bench.session_id, bug, exc_info=trace)
-            stop, error = "error", as_event(bug)
-        finally:
-            if stop is None and self.has_crashed:
-                stop, error = "interrupted", ErrorEvent(message=INTERRUPTED, recoverable=True)
-            elif stop is None:  # cancelled: this turn, its session, or everything
-                stop, error = "cancelled", ErrorEvent(message=CANCELLED, recoverable=False)
-            with trio.move_on_after(CLEAN_UP_TIMEOUT, shield=True):
-                ended = await close_turn(self._journal, stop, error, progress)
-                if refused is None:
-                    turn.envelope.reply(ended)
-        if refused is not None:
-            raise refused
-
-    def _provider_in_force(self) -> Provider:
-        config = self._bench.config.resolve_provider()
-        if self._given is not None and "provider" not in self._journal.session.patch:
-            return self._given
-        if self._provider is None or self._provider_config != config:
-            former, self._provider = self._provider, self._providers.acquire(config)
-            self._provider_config = config
-            if former is not None:
-                self._providers.release(former)
-        return self._provider
 
     # --- the rest ---
 
@@ -315,17 +359,20 @@ class _Conversation:
     def _compact(self, instructions: str, envelope: Envelope[Any]) -> None:
         if self._running is not None:
             raise SessionError("a turn is running: cancel it or wait for its end before compacting")
-        turn = _Turn(Prompt(), envelope, trio.CancelScope(), Controls())
+        turn = RunningTurn(Prompt(turn_id=""), envelope, Controls())
         self._running = turn
         self._nursery.start_soon(self._run_compaction, turn, instructions)
 
-    async def _run_compaction(self, turn: _Turn, instructions: str) -> None:
+    async def _run_compaction(self, turn: RunningTurn, instructions: str) -> None:
         try:
-            with turn.scope:
-                done = await compact(self._bench, self._provider_in_force(), instructions)
+            with errors_alone(), turn.scope:
+                done = await compact(self._bench, self._model.in_force(), turn.controls, instructions)
                 turn.envelope.reply(done)
         except AarError as error:
             turn.envelope.fail(error)
+        except Exception as bug:  # the same wall as around a turn
+            logger.error("compacting session %s failed", self._bench.session_id, exc_info=bug)
+            turn.envelope.fail(SessionError(f"internal error ({type(bug).__name__}): {bug}"))
         finally:
             self._running = None
         turn.envelope.fail(SessionError("the compaction was cancelled"))
@@ -342,9 +389,5 @@ class _Conversation:
             input_tokens=fold.total_input_tokens,
             output_tokens=fold.total_output_tokens,
             cost=fold.total_cost,
-            queue_length=len(self._waiting),
+            queue_length=len(self._waiting) + len(self._follow_ups),
         )
-
-
-def _text(prompt: Prompt) -> str:
-    return prompt.content or UserMessage.of(list(prompt.parts)).content

@@ -19,7 +19,7 @@ from aar.actors.providers import Providers
 from aar.actors.session import session
 from aar.actors.workbench import Workbench
 from aar.config import without_keys
-from aar.errors import AarError, InvalidMessage
+from aar.errors import AarError, InvalidMessage, SessionError, SessionInUse
 from aar.hooks import Hooks
 from aar.journal.journal import Journal, Journals
 from aar.journal.state import Session, fork
@@ -99,6 +99,7 @@ class _Held:
     config: AgentConfig
     ready: trio.Event = field(default_factory=trio.Event)  # it is open, or could not be opened
     released: trio.Event = field(default_factory=trio.Event)
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)  # cancelled to close it
     is_leaving: bool = False
 
 
@@ -115,9 +116,10 @@ class _House:
         except AarError as error:
             envelope.fail(error)
         except ValueError as error:
-            failure = InvalidMessage(str(error))
-            failure.__cause__ = error
-            envelope.fail(failure)
+            envelope.fail(_caused(InvalidMessage(str(error)), error))
+        except Exception as error:  # a wall: one session that cannot be opened must not end the others
+            logger.error("%s failed", envelope.message.type, exc_info=error)
+            envelope.fail(_caused(SessionError(f"internal error ({type(error).__name__}): {error}"), error))
 
     async def _answer(self, command: SessionsCommand) -> Any:
         match command:
@@ -163,16 +165,16 @@ class _House:
             journal = self._shared.journals.find(opening.session_id)
             is_alive = self._shared.registry.find(_name(opening.session_id)) is not None
             if journal is not None and is_alive and not held.is_leaving:
-                return _live_info(journal)
+                return _same_folder(_live_info(journal), opening)
             await held.released.wait()
         held = self._held[opening.session_id] = _Held(opening.config or self._shared.config)
-        info: SessionInfo | AarError = await self._nursery.start(self._hold, opening, held)
-        if isinstance(info, AarError):
+        info: SessionInfo | Exception = await self._nursery.start(self._hold, opening, held)
+        if isinstance(info, Exception):
             raise info
         return info
 
     async def _hold(
-        self, opening: _Opening, held: _Held, *, task_status: trio.TaskStatus[SessionInfo | AarError]
+        self, opening: _Opening, held: _Held, *, task_status: trio.TaskStatus[SessionInfo | Exception]
     ) -> None:
         try:
             async with self._shared.store.open(opening.session_id, create=opening.create) as log:
@@ -186,20 +188,20 @@ class _House:
                     await self._begin(journal, opening, held.config, log.stored.warnings)
                     task_status.started(_live_info(journal))
                     held.ready.set()
-                    await self._until_gone(opening.session_id)
+                    await self._until_gone(opening.session_id, held.scope)
                 finally:
                     journal.close()
                     self._shared.journals.remove(journal)
-        except AarError as error:
+        except Exception as error:  # the same wall, for what happens after the asker has its answer
             if not self._is_started(task_status, error):
-                logger.error("session %s: %s", opening.session_id, error)
+                logger.error("session %s: %s", opening.session_id, error, exc_info=error)
         finally:
             del self._held[opening.session_id]
             held.ready.set()
             held.released.set()
 
     @staticmethod
-    def _is_started(task_status: trio.TaskStatus[SessionInfo | AarError], error: AarError) -> bool:
+    def _is_started(task_status: trio.TaskStatus[SessionInfo | Exception], error: Exception) -> bool:
         """Whether the error could be handed to whoever asked; an opened session has nobody who waits for it."""
         try:
             task_status.started(error)
@@ -233,16 +235,20 @@ class _House:
             threads=shared.threads,
             home=shared.home,
         )
-        body = session(bench, shared.providers, given=shared.provider)
+        body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
         self._supervisor.start(Child(_name(opening.session_id), body, exhausted=Exhausted.GIVE_UP))
 
-    async def _until_gone(self, session_id: str) -> None:
-        """The file is let go only after the session has written its last fact, also when all are told to end."""
+    async def _until_gone(self, session_id: str, scope: trio.CancelScope) -> None:
+        """The file is let go only after the session has written its last fact, also when all are told to end.
+
+        A session that does not end within its grace loses its file all the same.
+        """
         try:
-            await self._supervisor.wait_gone(_name(session_id))
-        finally:
-            with trio.move_on_after(CLOSE_GRACE, shield=True):
+            with scope:
                 await self._supervisor.wait_gone(_name(session_id))
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._supervisor.stop(_name(session_id), grace=CLOSE_GRACE)
 
     # --- going ---
 
@@ -252,7 +258,7 @@ class _House:
             return
         held.is_leaving = True
         await held.ready.wait()
-        await self._supervisor.stop(_name(session_id), grace=CLOSE_GRACE)
+        held.scope.cancel()
         await held.released.wait()
 
 
@@ -260,18 +266,38 @@ def _name(session_id: str) -> str:
     return f"session:{session_id}"
 
 
+def _label(config: AgentConfig) -> str:
+    """What a provider that the application brought stands for: the model of the runtime's own settings."""
+    try:
+        return config.resolve_provider().label
+    except ValueError:
+        return ""
+
+
 def _check_folder(cwd: str) -> None:
     if not Path(cwd).is_absolute():
         raise InvalidMessage(f"the working folder must be an absolute path, not {cwd!r}")
 
 
+def _same_folder(info: SessionInfo, opening: _Opening) -> SessionInfo:
+    if opening.create and opening.cwd != info.cwd:
+        raise SessionInUse(f"session {info.session_id} is open already, and works in {info.cwd}")
+    return info
+
+
+def _caused(error: AarError, cause: Exception) -> AarError:
+    error.__cause__ = cause
+    return error
+
+
 def _live_info(journal: Journal) -> SessionInfo:
     fold = journal.session
+    updated_at = fold.metadata.get("updated_at")
     return SessionInfo(
         session_id=fold.session_id,
         cwd=str(fold.metadata.get("cwd", "")),
         title=str(fold.metadata.get("title") or fold.session_id[:12]),
-        updated_at=float(fold.metadata.get("updated_at", 0.0)),
+        updated_at=float(updated_at) if isinstance(updated_at, int | float) else 0.0,
         state=fold.state,
         step_count=fold.step_count,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from aar.actors.workbench import Progress, Workbench
-from aar.errors import ToolError
+from aar.errors import AarError, ToolError
 from aar.hooks import Block
 from aar.messages.approvals import AskApproval, Decision
 from aar.messages.events import (
@@ -75,11 +75,16 @@ class Outbox:
 
 async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolResult:
     """The result of one call; every failure but a cancel is a result, too."""
+    really = call
     try:
-        outcome = await _admit_and_run(bench, call, outbox, progress)
+        spec = _known(bench, call)
+        really = await _before(bench, spec, call)
+        outcome = await _admit_and_run(bench, spec, really, outbox, progress, is_changed=really is not call)
     except ToolError as refusal:
         outcome = ToolOutcome(str(refusal), is_error=True)
-    outcome = await _after(bench, call, outcome, outbox)
+    except AarError as error:  # a sandbox that cannot be had, a question that could not be asked
+        outcome = ToolOutcome(f"Error [exception]: {type(error).__name__}: {error}", is_error=True)
+    outcome = await _after(bench, really, outcome, outbox)
     return ToolResult(
         tool_call_id=call.tool_call_id,
         tool_name=call.tool_name,
@@ -89,18 +94,24 @@ async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: P
     )
 
 
-async def _admit_and_run(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolOutcome:
+def _known(bench: Workbench, call: ToolCall) -> ToolSpec:
     spec = bench.toolbox.get(call.tool_name)
     if spec is None:
         raise ToolError("unknown_tool", f"unknown tool '{call.tool_name}'")
     if spec.handler is None:
         raise ToolError("no_handler", f"tool '{call.tool_name}' has no handler")
     _check_arguments(spec, call)
-    call = await _before(bench, spec, call)
+    return spec
+
+
+async def _admit_and_run(
+    bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox, progress: Progress, *, is_changed: bool
+) -> ToolOutcome:
     await _admit(bench, spec, call, outbox)
     _audit(bench, spec, call)
     effects = [str(effect) for effect in spec.side_effects]
-    await outbox.put(ToolStarted(tool_call_id=call.tool_call_id, side_effects=effects))
+    data = {"arguments": call.arguments} if is_changed else {}  # a hook changed what the model had asked for
+    await outbox.put(ToolStarted(tool_call_id=call.tool_call_id, side_effects=effects, data=data))
     return await _run(bench, spec, call, outbox, progress)
 
 
@@ -237,18 +248,18 @@ async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox,
     limit = bench.config.tools.command_timeout
     started = trio.current_time()
     output, is_error = "", False
-    with (
-        _LiveOutput(call.tool_call_id, outbox, progress, bench.config.tools.max_output_chars) as live,
-        trio.move_on_after(limit or float("inf")) as scope,
-    ):
-        try:
+    scope = trio.CancelScope()
+    if limit:
+        scope.deadline = started + limit
+    try:
+        with _LiveOutput(call.tool_call_id, outbox, progress, bench.config.tools.max_output_chars) as live, scope:
             context = _tool_context(bench, call, live)
             output = str(await invoke(spec, call.arguments, context, limiter=bench.threads))
-        except ToolError as refusal:
-            output, is_error = str(refusal), True
-        except Exception as error:  # a wall: a tool's failure is something to tell the model
-            logger.debug("%s raised", spec.name, exc_info=error)
-            output, is_error = f"Error [exception]: {type(error).__name__}: {error}", True
+    except ToolError as refusal:
+        output, is_error = str(refusal), True
+    except Exception as error:  # a wall: a tool's failure is something to tell the model
+        logger.debug("%s raised", spec.name, exc_info=error)
+        output, is_error = f"Error [exception]: {type(error).__name__}: {error}", True
     if scope.cancelled_caught:
         said = progress.said.get(call.tool_call_id, "")
         output = f"Error [timeout]: tool '{spec.name}' timed out after {limit}s" + (f"\n{said}" if said else "")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import trio
 
+from aar.actors.closing import partial_answer
 from aar.actors.guardrails import STUCK, Guardrails
 from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.tool_executor import tool_executor
@@ -40,7 +41,7 @@ from aar.messages.tools import SideEffect
 from aar.providers.base import Provider, explain
 from aar.usage import budget_error, cost
 
-__all__ = ["CANCELLED", "Controls", "run_turn"]
+__all__ = ["CANCELLED", "Controls", "meta_of", "run_turn"]
 
 CANCELLED = "Agent cancelled"
 _HARMLESS = {SideEffect.NONE, SideEffect.READ}
@@ -68,8 +69,13 @@ class _Ending:
         return cls(stop, ErrorEvent(message=message, recoverable=recoverable))
 
 
-async def run_turn(bench: Workbench, provider: Provider, controls: Controls, progress: Progress) -> TurnStop:
-    """Run steps until the turn is over, and say how. Everything but `turn_ended` is on record then."""
+async def run_turn(
+    bench: Workbench, provider: Callable[[], Provider], controls: Controls, progress: Progress
+) -> TurnStop:
+    """Run steps until the turn is over, and say how. Everything but `turn_ended` is on record then.
+
+    `provider` is asked at each step, so that a change of the model holds from the next one on.
+    """
     guard = Guardrails.for_turn(bench.journal.session.metadata)
     steps = 0
     while True:
@@ -80,7 +86,7 @@ async def run_turn(bench: Workbench, provider: Provider, controls: Controls, pro
             ending = _Ending.failed("max_steps", f"Reached max steps ({config.max_steps})")
         else:
             steps += 1
-            ending = await _step(bench, provider, controls, progress, guard)
+            ending = await _step(bench, provider(), controls, progress, guard)
         if ending is not None:
             if ending.error is not None:
                 await bench.journal.append(ending.error)
@@ -122,6 +128,7 @@ async def _ask_model(bench: Workbench, provider: Provider, controls: Controls, p
             match item:
                 case StreamChunk():
                     progress.text += item.text
+                    progress.thoughts += item.reasoning_text
                     progress.is_streaming = not item.finished
                     bench.journal.hint(item)
                     await bench.journal.room()
@@ -157,9 +164,9 @@ async def _request(bench: Workbench, config: AgentConfig) -> ProviderRequest:
 
 
 async def _gave_up(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending:
-    if progress.text:
-        partial = AssistantMessage(content=progress.text, stop_reason=StopReason.ERROR, data={"partial": True})
-        await bench.journal.append(partial)
+    cut = partial_answer(progress, StopReason.ERROR)
+    if cut:
+        await bench.journal.append(*cut)
         progress.restart()
     if controls.stopping.is_set():
         return _Ending.failed("cancelled", CANCELLED)
@@ -175,7 +182,7 @@ async def _record_answer(
     bench: Workbench, provider: Provider, response: ProviderResponse, guard: Guardrails, milliseconds: float
 ) -> _Ending | None:
     config, session = bench.config, bench.journal.session
-    meta = _meta(bench, provider, response, milliseconds)
+    meta = meta_of(bench, provider, response, milliseconds)
     tokens = session.total_tokens + meta.usage.get("input_tokens", 0) + meta.usage.get("output_tokens", 0)
     dollars = session.total_cost + meta.data["cost"]
     facts: list[Event] = [meta, *response.reasoning]
@@ -206,7 +213,8 @@ async def _record_answer(
     return None
 
 
-def _meta(bench: Workbench, provider: Provider, response: ProviderResponse, milliseconds: float) -> ProviderMeta:
+def meta_of(bench: Workbench, provider: Provider, response: ProviderResponse, milliseconds: float) -> ProviderMeta:
+    """What is recorded of an answer: the provider's own words, the time it took, and what it cost."""
     meta = response.meta or ProviderMeta(provider=provider.name, model=provider.config.model)
     usage = Usage.of(meta.usage)
     price = cost(usage, meta.model or provider.config.model, bench.prices) if meta.usage else 0.0

@@ -35,12 +35,14 @@ class Progress:
     """How far a step has come beyond what is recorded: what a cancel or an error would otherwise lose."""
 
     text: str = ""
+    thoughts: str = ""
     is_streaming: bool = False
     said: dict[str, str] = field(default_factory=dict)  # live output of running tools, by call id
     done: dict[str, ToolResult] = field(default_factory=dict)  # results that wait for those of earlier calls
 
     def restart(self) -> None:
         self.text = ""
+        self.thoughts = ""
         self.is_streaming = False
         self.said = {}
         self.done = {}

@@ -13,14 +13,26 @@ from types import TracebackType
 
 import trio
 
-from aar.errors import SessionClosed, StoreUnavailable
+from aar.errors import InvalidMessage, SessionClosed, StoreUnavailable
 from aar.journal.state import Session, state_after
 from aar.journal.store import Header, SessionLog
-from aar.messages.events import Event, Recorded, StepRestarted, StreamChunk, ToolOutput, TurnEnded
+from aar.messages.events import (
+    HINTS,
+    AssistantMessage,
+    Event,
+    Recorded,
+    StepRestarted,
+    StreamChunk,
+    ToolOutput,
+    ToolResult,
+    TurnEnded,
+)
 
 __all__ = ["Follower", "Journal", "JournalStatistics", "Journals", "merge_hints"]
 
 WRITE_TIMEOUT = 30.0  # seconds a store may take for one append before the turn is told that it is unavailable
+
+_CLOSES_HINTS = (AssistantMessage, ToolResult, TurnEnded)  # the facts that contain what hints had shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,8 @@ class Journal:
         `sync` also waits until they would survive a power cut; `header` adds the session's totals for quick
         listing. Raises `StoreUnavailable`, `SequenceConflict`; then nothing of it has happened.
         """
+        if any(isinstance(event, HINTS) for event in events):
+            raise InvalidMessage("hints are live only: they have no place in a journal")
         await self._begin_writing()
         try:
             if self.is_closed:
@@ -92,10 +106,13 @@ class Journal:
             raise StoreUnavailable(f"the session store did not take a write within {WRITE_TIMEOUT:g} s")
         for record in records:
             self.session.apply(record.event, seq=record.seq, turn_id=record.turn_id)
+        for reader in self._readers:
+            reader.keep_unread_hints()
         self.records.extend(records)
-        if records:
+        if any(isinstance(record.event, _CLOSES_HINTS) for record in records):
             self._hints.clear()
             self._hint_epoch += 1
+        if records:
             self._publish(records)
         return list(records)
 
@@ -107,7 +124,7 @@ class Journal:
         return header
 
     def hint(self, event: Event) -> None:
-        """Show a live fragment. It is forgotten with the next fact."""
+        """Show a live fragment. It is forgotten with the fact that contains it."""
         self._hints.append(event)
         self._publish([Recorded(0, self.session.turn_id, event)])
 
@@ -198,7 +215,7 @@ class Follower:
             record = self._paced_item() if self.pace else self._unpaced_item()
             if record is not None:
                 return record
-            if self._journal.is_closed and not self._unread_hints():
+            if self._journal.is_closed and not self._unread_hints() and not self._ready:
                 raise StopAsyncIteration
             await self._wait()
 
@@ -215,19 +232,27 @@ class Follower:
 
     def _unpaced_item(self) -> Recorded | None:
         journal = self._journal
-        if self._next < len(journal.records):
-            self._ready.clear()
-            self._next += 1
-            return journal.records[self._next - 1]
         if self._ready:
             return self._ready.popleft()
+        if self._next < len(journal.records):
+            self._next += 1
+            return journal.records[self._next - 1]
         if self._unread_hints() and trio.current_time() >= self._hints_not_before:
-            hints = merge_hints(journal._hints[self._seen_hints :])
-            self._seen_hints = len(journal._hints)
+            self._take_hints()
             self._hints_not_before = trio.current_time() + self._every
-            self._ready.extend(Recorded(0, journal.session.turn_id, hint) for hint in hints)
             return self._ready.popleft()
         return None
+
+    def keep_unread_hints(self) -> None:
+        """A fact comes. A reader that has kept up gets the hints before it; one that is behind does without them."""
+        if not self.pace and self._next == len(self._journal.records) and self._unread_hints():
+            self._take_hints()
+
+    def _take_hints(self) -> None:
+        journal = self._journal
+        hints = merge_hints(journal._hints[self._seen_hints :])
+        self._seen_hints = len(journal._hints)
+        self._ready.extend(Recorded(0, journal.session.turn_id, hint) for hint in hints)
 
     def _unread_hints(self) -> bool:
         journal = self._journal

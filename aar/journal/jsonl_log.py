@@ -161,8 +161,12 @@ class JsonlLog:
     def _run(self, job: _Job, work: Callable[[], None]) -> None:
         try:
             with self._working:
-                if not job.abandoned:
-                    work()
+                try:
+                    if not job.abandoned:
+                        work()
+                finally:
+                    if job.abandoned:
+                        self._has_rest = True  # whatever it wrote was given up meanwhile: cut it off
         except StoreUnavailable:
             raise
         except OSError as error:

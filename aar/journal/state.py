@@ -7,6 +7,7 @@ journal again, and there is no other recovery code.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -139,6 +140,7 @@ class Session:
         self.standing = Standing()
         self.queued: dict[str, PromptQueued] = {}  # prompts that wait, by the id of the turn they will start
         self.open_calls: dict[str, ToolCall] = {}  # tool calls without a result
+        self.open_questions: dict[str, ApprovalRequested] = {}  # approvals without an answer, by call id
         self.transcript = Transcript()
 
     @property
@@ -198,7 +200,7 @@ class Session:
             trace_id=self.trace_id,
             state=self.state,
             step_count=self.step_count,
-            metadata=self.metadata,
+            metadata=deepcopy(self.metadata),
             total_input_tokens=self.total_input_tokens,
             total_output_tokens=self.total_output_tokens,
             total_cost=self.total_cost,
@@ -243,6 +245,7 @@ class Session:
                 self._count(event)
             case ApprovalRequested():
                 self.state = AgentState.WAITING_FOR_INPUT
+                self.open_questions[event.tool_call_id] = event
             case ApprovalResolved():
                 self._resolved(event)
             case ErrorEvent() if event.data.get("near_budget"):
@@ -283,6 +286,7 @@ class Session:
 
     def _resolved(self, event: ApprovalResolved) -> None:
         self.standing.apply(event)
+        self.open_questions.pop(event.tool_call_id, None)
         if self.turn_id and self.open_calls:
             self.state = AgentState.WAITING_FOR_TOOL
 

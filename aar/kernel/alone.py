@@ -10,7 +10,9 @@ import trio
 
 from aar.errors import RestartLimit
 
-__all__ = ["errors_alone"]
+__all__ = ["OF_A_NURSERY", "errors_alone"]
+
+OF_A_NURSERY = "Exceptions from Trio nursery"  # the message of the groups that Trio's nurseries raise
 
 
 @contextmanager
@@ -23,7 +25,7 @@ def errors_alone() -> Iterator[None]:
         yield
     except BaseExceptionGroup as group:
         leaves = [leaf for leaf in _leaves(group) if not isinstance(leaf, trio.Cancelled)]
-        if len(leaves) != 1 or isinstance(leaves[0], RestartLimit):
+        if len(leaves) != 1 or isinstance(leaves[0], RestartLimit) or not _is_of_nurseries(group):
             raise
         _raise_as_it_is(leaves[0])
 
@@ -35,6 +37,13 @@ def _raise_as_it_is(error: BaseException) -> NoReturn:
         raise error
     finally:
         error.__context__ = context
+
+
+def _is_of_nurseries(group: BaseExceptionGroup[BaseException]) -> bool:
+    """A group that the program made itself means something to it, and stays."""
+    return group.message == OF_A_NURSERY and all(
+        _is_of_nurseries(error) for error in group.exceptions if isinstance(error, BaseExceptionGroup)
+    )
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

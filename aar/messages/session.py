@@ -81,11 +81,15 @@ class Cancel(Command):
 
 
 class QueuedPrompt(Message):
-    """`is_stored`: left over from before a restart. It runs only when a client sends it again."""
+    """`is_stored`: left over from before a restart. It runs only when a client sends it again.
+
+    `is_follow_up`: said for when the running turn would stop.
+    """
 
     turn_id: str
     content: str
     is_stored: bool = False
+    is_follow_up: bool = False
 
 
 class Queue(Message):

@@ -112,15 +112,15 @@ async def test_a_slow_write_of_one_thing_does_not_leave_the_end_of_a_turn_unansw
             assert (await ended()).stop == "end_turn"
 
 
-async def test_the_end_of_a_turn_waits_for_a_busy_store_but_not_for_ever(live, autojump_clock) -> None:
+async def test_the_end_of_a_turn_waits_for_a_busy_store(live, autojump_clock) -> None:
     store = MemoryStore(faults={3: Fault(delay=25)})
     provider = ScriptedProvider().hang().text("x").text("y")
     async with live(provider, AgentConfig(timeout=2), store=store) as session:
         async with trio.open_nursery() as nursery, session.running("go") as (_, ended):
             await provider.reached(1)
             nursery.start_soon(session.prompt, "second")
-            with pytest.raises(StoreUnavailable, match="in time"), trio.fail_after(100):
-                await ended()  # the deadline passes while the store is busy with the prompt that waits
+            with trio.fail_after(100):  # the deadline passes while the store is busy with the prompt that waits
+                assert (await ended()).stop == "timed_out"
         assert (await session.prompt("third")).stop == "end_turn"
         assert session.snapshot().turn_id == ""
 

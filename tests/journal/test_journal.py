@@ -8,12 +8,14 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aar.errors import SequenceConflict, SessionClosed, StoreUnavailable
+from aar.errors import InvalidMessage, SequenceConflict, SessionClosed, StoreUnavailable
 from aar.journal.journal import Journal, Journals, merge_hints
 from aar.journal.state import Session
 from aar.messages.events import (
+    AssistantMessage,
     ErrorEvent,
     Event,
+    Notice,
     StepRestarted,
     StreamChunk,
     ToolOutput,
@@ -191,17 +193,26 @@ async def test_hints_come_merged_to_a_slow_reader_and_facts_come_all(open_journa
         assert trio.current_time() - before == pytest.approx(1)
         journal.hint(StreamChunk(text="e"))
         await journal.append(*said("all of it"))
-        assert await take(slow, 1) == ["1"]
+        assert await take(slow, 2) == ["e", "1"]  # one that has kept up gets the hints before the fact
 
 
-async def test_hints_are_gone_with_the_next_fact(open_journal) -> None:
+async def test_hints_are_gone_with_the_fact_that_contains_them(open_journal) -> None:
     journal = await open_journal()
     journal.hint(StreamChunk(text="a"))
-    await journal.append(*said("a"))
+    await journal.append(Notice(kind="retry", text="has nothing to do with them"))
+    assert journal.statistics().hints == 1
+    await journal.append(AssistantMessage(content="a"))
     journal.hint(StreamChunk(text="b"))
-    with journal.follow(after=1) as records:
+    with journal.follow(after=2) as records:
         assert await take(records, 1) == ["b"]
     assert journal.statistics().hints == 1
+
+
+async def test_a_hint_is_no_fact(open_journal) -> None:
+    journal = await open_journal()
+    with pytest.raises(InvalidMessage):
+        await journal.append(StreamChunk(text="a"))
+    assert journal.seq == 0
 
 
 async def test_a_reader_that_comes_late_sees_the_whole_fragment(open_journal) -> None:

@@ -5,7 +5,7 @@ import trio
 from trio.testing import MockClock
 
 from aar.errors import RestartLimit
-from aar.kernel.alone import errors_alone
+from aar.kernel.alone import OF_A_NURSERY, errors_alone
 
 
 class Bug(Exception):
@@ -61,7 +61,7 @@ def test_an_error_keeps_its_own_cause_and_context() -> None:
     except Bug as error:
         bug = error
     with pytest.raises(Bug) as caught, errors_alone():
-        raise ExceptionGroup("group", [bug])
+        raise ExceptionGroup(OF_A_NURSERY, [bug])
     assert caught.value is bug
     assert isinstance(bug.__context__, KeyError)
     assert bug.__cause__ is None
@@ -90,3 +90,9 @@ async def test_a_cancellation_alone_is_no_error(autojump_clock: MockClock) -> No
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
     assert limit.cancelled_caught
+
+
+def test_a_group_that_the_program_made_stays() -> None:
+    with pytest.raises(ExceptionGroup) as caught, errors_alone():
+        raise ExceptionGroup("mine", [Bug("one")])
+    assert caught.value.message == "mine"

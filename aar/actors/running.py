@@ -1,0 +1,101 @@
+"""A turn inside its cancel scope: opened in the journal, run, and closed there whatever happens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from aar.actors.closing import INTERRUPTED, as_event, close_turn, repair
+from aar.actors.turn import CANCELLED, Controls, run_turn
+from aar.actors.workbench import Progress, Workbench
+from aar.errors import AarError, StoreError
+from aar.kernel import Envelope
+from aar.kernel.alone import errors_alone
+from aar.messages.events import ErrorEvent, TurnEnded, TurnStarted, TurnStop, UserMessage
+from aar.messages.session import Prompt
+from aar.providers.base import Provider
+
+__all__ = ["RunningTurn", "run_in_scope", "text_of"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class RunningTurn:
+    """A prompt from the moment it may run. The scope is there before anything else, so no cancel is lost.
+
+    `was_interrupted` is set when the session itself fails around it.
+    """
+
+    prompt: Prompt
+    envelope: Envelope[Any]
+    controls: Controls
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    was_interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    stop: TurnStop
+    error: ErrorEvent | None = None
+    refused: StoreError | None = None
+
+
+async def run_in_scope(bench: Workbench, turn: RunningTurn, provider: Callable[[], Provider]) -> TurnEnded:
+    """Run a turn to its end, put that on record, and answer the prompt. Raises `StoreError` when it cannot be."""
+    prompt, journal = turn.prompt, bench.journal
+    opening = UserMessage(content=text_of(prompt), parts=prompt.parts, data={"kind": "prompt"})
+    with trio.CancelScope(shield=True):  # a prompt that was taken is on record, also when it is cancelled at once
+        await repair(journal)  # only after a failed write can there be anything to do
+        await journal.append(TurnStarted(), opening, turn_id=prompt.turn_id)
+    progress = Progress()
+    outcome: _Outcome | None = None
+    try:
+        outcome = await _run(bench, turn, provider, progress)
+    finally:
+        if outcome is None:
+            outcome = _cancelled(turn)
+        with trio.CancelScope(shield=True):  # bounded by the journal's own limit
+            ended = await close_turn(journal, outcome.stop, outcome.error, progress)
+        if outcome.refused is None:
+            turn.envelope.reply(ended)  # here, since whatever cancelled the turn goes on from here
+    if outcome.refused is not None:
+        raise outcome.refused
+    return ended
+
+
+async def _run(
+    bench: Workbench, turn: RunningTurn, provider: Callable[[], Provider], progress: Progress
+) -> _Outcome | None:
+    """How the turn ended, `None` when its scope was cancelled."""
+    stop: TurnStop | None = None
+    try:
+        timeout = bench.config.timeout
+        with errors_alone(), turn.scope, trio.move_on_after(timeout or float("inf")) as deadline:
+            stop = await run_turn(bench, provider, turn.controls, progress)
+    except StoreError as refused:
+        return _Outcome("error", as_event(refused), refused)
+    except AarError as error:
+        logger.info("a turn of session %s failed: %s", bench.session_id, error)  # told as an event
+        return _Outcome("error", as_event(error))
+    except Exception as bug:  # a wall: a bug in a turn ends the turn, not the session
+        logger.error("a turn of session %s failed: %s", bench.session_id, bug, exc_info=bug)
+        return _Outcome("error", as_event(bug))
+    if deadline.cancelled_caught:
+        return _Outcome("timed_out", ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False))
+    return _Outcome(stop) if stop is not None else None
+
+
+def _cancelled(turn: RunningTurn) -> _Outcome:
+    """This turn was cancelled, or its session, or everything."""
+    if turn.was_interrupted:
+        return _Outcome("interrupted", ErrorEvent(message=INTERRUPTED, recoverable=True))
+    return _Outcome("cancelled", ErrorEvent(message=CANCELLED, recoverable=False))
+
+
+def text_of(prompt: Prompt) -> str:
+    return prompt.content or UserMessage.of(list(prompt.parts)).content
