@@ -185,9 +185,11 @@ class SessionHandle:
                 yield command.turn_id, ended
             finally:
                 if not is_over:
-                    with trio.move_on_after(OWNER_GRACE, shield=True), suppress(AarError):
-                        await self._ref.tell(Cancel(turn_id=command.turn_id))
-                        await answer()
+                    with trio.move_on_after(OWNER_GRACE, shield=True):
+                        with suppress(AarError):  # a session that is being stopped takes no more messages,
+                            await self._ref.tell(Cancel(turn_id=command.turn_id))
+                        with suppress(AarError):  # and still answers what it has taken
+                            await answer()
 
     async def steer(self, content: str) -> None:
         """Say something to the running turn: the model sees it at its next step."""
