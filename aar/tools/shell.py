@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from aar.messages.settings import ToolConfig
 from aar.messages.tools import SideEffect
 from aar.safety.sandbox.base import render
@@ -15,10 +17,15 @@ LONGEST_TIMEOUT = 86_400.0
 
 def bash_tool(config: ToolConfig) -> ToolSpec:
     """The tool with the default timeout of `config` in its texts."""
-    default = config.bash_default_timeout
+    return _bash_tool(config.bash_default_timeout, config.command_timeout)
+
+
+@lru_cache(maxsize=16)
+def _bash_tool(default: int, ceiling: float) -> ToolSpec:
+    """One for all sessions with the same limits, as the other tools are."""
 
     async def bash(ctx: ToolContext, command: str, timeout: int = default) -> str:
-        return render(await ctx.run_command(command, clamp_timeout(timeout, config.command_timeout)))
+        return render(await ctx.run_command(command, clamp_timeout(timeout, ceiling)))
 
     return ToolSpec(
         name="bash",
