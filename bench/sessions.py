@@ -23,9 +23,8 @@ from bench.server import open_server
 from bench.steps import settings
 from bench.table import Row, cpu, is_quick, median, print_rows, rounds
 
-FEW, MANY, TURNS = 10, 1_000, 5
-IDLE = 300 if is_quick() else 1_000
-LONG_TURNS = 300 if is_quick() else 1_000
+FEW, TURNS = 10, 5
+MANY = IDLE = LONG_TURNS = 300 if is_quick() else 1_000
 TEXT = "What a person or a model says in one message of a conversation. " * 4
 
 
