@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aar.client import SessionHandle, Sessions
 from aar.config import Loaded, aar_home
-from aar.errors import SessionNotFound
+from aar.errors import ConfigError, SessionNotFound
 from aar.messages.settings import AgentConfig
 from aar.runtime import open_runtime, session_store
 from aar.transports.cli.exits import complain
@@ -39,7 +39,10 @@ def two_sessions(flags: Flags) -> bool:
 
 def here() -> str:
     """The folder that a new session works in: this one, with links resolved."""
-    return os.path.realpath(os.getcwd())
+    try:
+        return os.path.realpath(os.getcwd())
+    except FileNotFoundError as error:
+        raise ConfigError("This folder does not exist any more: change to another one.") from error
 
 
 @asynccontextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
+import logging
 import os
 import pty
 import re
@@ -12,7 +14,7 @@ import subprocess
 import sys
 import termios
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,11 @@ from typing import Any
 
 import pytest
 import trio
+
+from aar.config import API_KEY_VARIABLES
+from aar.journal.jsonl import JsonlStore
+from aar.testing import ScriptedProvider, open_test_runtime
+from aar.transports.cli.app import run_command
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 30.0  # seconds; only a failing test ever waits that long
@@ -208,6 +215,47 @@ def aar(place: Place) -> Callable[..., Awaitable[Finished]]:
         return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
+
+
+@pytest.fixture
+def here(place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Any]:
+    """`here("tools")`: the same as `aar` without a process of its own, for commands that only look."""
+    root = logging.getLogger()
+    handlers, level, thresholds = root.handlers[:], root.level, gc.get_threshold()
+
+    def run(*arguments: str) -> Finished:
+        for name in ("AAR_HOME", "HOME"):
+            monkeypatch.setenv(name, str(place.home))
+        for name in API_KEY_VARIABLES.values():
+            monkeypatch.delenv(name, raising=False)
+        for name, value in place.variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(place.project)
+        code = run_command(arguments)
+        out, err = capfd.readouterr()
+        return Finished(code, out, err)
+
+    yield run
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    gc.set_threshold(*thresholds)
+
+
+@pytest.fixture
+def told(place: Place) -> Callable[..., str]:
+    """`told(ScriptedProvider().text("Hello."), "hi")`: a stored session of this folder; its id."""
+
+    def tell(provider: ScriptedProvider, prompt: str, *, directory: Path | None = None) -> str:
+        async def talk() -> str:
+            store = JsonlStore(directory or place.home / "sessions")
+            async with open_test_runtime(provider, store=store, home=place.home) as runtime:
+                session = await runtime.sessions.open(str(place.project))
+                await session.prompt(prompt)
+                return session.session_id
+
+        return trio.run(talk)
+
+    return tell
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ async def test_two_turns_share_a_session(aar, model, flags, place):
 
 
 @pytest.mark.covers("CLI-04")
-@pytest.mark.parametrize("end", ["/quit\nhi\n", "/exit\nhi\n", "/q\nhi\n", ""])
+@pytest.mark.parametrize("end", ["/quit\nhi\n", ""])
 async def test_a_chat_ends_at_quit_and_at_the_end_of_input(aar, model, flags, end):
     model.says("Hello.")
     done = await aar("chat", *flags, stdin=f"hi\n{end}")

@@ -9,6 +9,8 @@ import trio
 
 from aar import __version__
 from aar.messages.settings import BUILTIN_TOOLS
+from aar.testing import ScriptedProvider
+from aar.transports.cli.help import prepared_text
 
 
 def ids_in(out: str) -> list[str]:
@@ -20,54 +22,49 @@ def ids_in(out: str) -> list[str]:
 
 
 @pytest.mark.covers("CLI-14")
-async def test_sessions_lists_the_ids_of_the_configured_folder_newest_first(aar, model, flags, place, tmp_path):
-    assert (await aar("sessions")).out == "No saved sessions.\n"
+def test_sessions_lists_the_ids_of_the_configured_folder_newest_first(here, told, place, tmp_path):
+    assert here("sessions").out == "No saved sessions.\n"
     place.configure(session_dir=str(tmp_path / "kept"))
-    model.says("One.").says("Two.")
-    for task in ("first", "second"):
-        assert (await aar("run", task, *flags)).code == 0
-    stored = {file.stem for file in (tmp_path / "kept").glob("*.jsonl")}
-    done = await aar("sessions")
-    assert (set(ids_in(done.out)), len(stored)) == (stored, 2)
+    ids = [told(ScriptedProvider().text(text), "hi", directory=tmp_path / "kept") for text in ("One.", "Two.")]
+    done = here("sessions")
+    assert ids_in(done.out) == ids[::-1]
     assert [line.split()[-1] for line in done.out.splitlines()] == ["Two.", "One."]
-    assert (await aar("sessions", "list")).out == done.out
+    assert here("sessions", "list").out == done.out
 
 
-async def test_a_relative_session_dir_starts_at_the_folder(aar, model, flags, place):
+def test_a_relative_session_dir_starts_at_the_folder(here, told, place):
     place.configure(session_dir=".agent/sessions")
-    model.says("One.")
-    await aar("run", "first", *flags)
-    assert len(list((place.project / ".agent/sessions").glob("*.jsonl"))) == 1
+    session_id = told(ScriptedProvider().text("One."), "hi", directory=place.project / ".agent/sessions")
+    assert ids_in(here("sessions").out) == [session_id]
 
 
-async def test_a_session_can_be_shown_exported_and_deleted(aar, model, flags, place):
+def test_a_session_can_be_shown_exported_and_deleted(here, told, place):
     place.write("a.txt", "alpha")
-    model.calls("read_file", "Let me look.", path="a.txt").says("It says \x1b[2Jalpha.")
-    await aar("run", "read a.txt", *flags)
-    [session_id] = ids_in((await aar("sessions")).out)
+    script = ScriptedProvider().call("read_file", path="a.txt").text("It says \x1b[2Jalpha.")
+    session_id = told(script, "read a.txt")
 
-    shown = await aar("sessions", "show", session_id)
+    shown = here("sessions", "show", session_id)
     assert shown.out.startswith(f"Session: {session_id}\nFolder:  {place.project}\nState:   completed, 2 steps, ")
     parts = [part.split("\n\n")[0] for part in shown.out.split("\n## ")[1:]]
-    assert parts == ["User", "Tool: read_file", "Assistant", "Result: read_file", "Assistant"]
+    assert parts == ["User", "Tool: read_file", "Result: read_file", "Assistant"]
     assert "It says alpha." in shown.out
 
-    assert (await aar("sessions", "export", session_id)).out == shown.out
-    document = json.loads((await aar("sessions", "export", session_id, "--format", "json")).out)
+    assert here("sessions", "export", session_id).out == shown.out
+    document = json.loads(here("sessions", "export", session_id, "--format", "json").out)
     assert (document["session_id"], document["state"]) == (session_id, "completed")
     assert [event["seq"] for event in document["events"]] == list(range(1, len(document["events"]) + 1))
 
     file = place.project / "out.json"
-    written = await aar("sessions", "export", session_id, "--format", "json", "--to", "out.json")
+    written = here("sessions", "export", session_id, "--format", "json", "--to", "out.json")
     assert (written.out, written.err, json.loads(file.read_text())) == ("", "Written: out.json\n", document)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    again = await aar("sessions", "export", session_id, "--to", "out.json")
+    again = here("sessions", "export", session_id, "--to", "out.json")
     assert (again.code, again.err) == (1, "aar: --to: out.json: File exists. Name another file.\n")
 
-    assert (await aar("sessions", "delete", session_id)).out == f"Deleted {session_id}\n"
-    gone = await aar("sessions", "delete", session_id)
+    assert here("sessions", "delete", session_id).out == f"Deleted {session_id}\n"
+    gone = here("sessions", "delete", session_id)
     assert (gone.code, gone.err) == (1, f"aar: Session {session_id} not found\n")
-    assert (await aar("sessions")).out == "No saved sessions.\n"
+    assert here("sessions").out == "No saved sessions.\n"
 
 
 async def test_a_session_in_use_can_be_shown_but_not_deleted(started, aar, model, flags):
@@ -82,13 +79,13 @@ async def test_a_session_in_use_can_be_shown_but_not_deleted(started, aar, model
 
 
 @pytest.mark.parametrize("command", ["show", "export"])
-async def test_a_session_that_does_not_exist_cannot_be_shown(aar, command):
-    done = await aar("sessions", command, "nosuch")
+def test_a_session_that_does_not_exist_cannot_be_shown(here, command):
+    done = here("sessions", command, "nosuch")
     assert (done.code, done.out, done.err) == (1, "", "aar: Session nosuch not found\n")
 
 
-async def test_an_id_that_is_none_is_refused(aar):
-    done = await aar("sessions", "show", "../config")
+def test_an_id_that_is_none_is_refused(here):
+    done = here("sessions", "show", "../config")
     assert (done.code, done.err.startswith("aar: Invalid session_id: '../config'")) == (2, True)
 
 
@@ -96,13 +93,13 @@ async def test_an_id_that_is_none_is_refused(aar):
 
 
 @pytest.mark.covers("CLI-15")
-async def test_tools_lists_names_effects_and_descriptions(aar, place):
-    lines = (await aar("tools")).out.splitlines()
+def test_tools_lists_names_effects_and_descriptions(here, place):
+    lines = here("tools").out.splitlines()
     assert [line.split("  ")[1] for line in lines] == list(BUILTIN_TOOLS)
     assert lines[0].startswith("  read_file  (read)  ")
     assert lines[4].startswith("  bash  (execute)  ")
     place.configure(tools={"enabled_builtins": []})
-    assert (await aar("tools")).out == "No tools are enabled.\n"
+    assert here("tools").out == "No tools are enabled.\n"
 
 
 @pytest.mark.covers("CLI-16", "PRM-11", "PRM-12")
@@ -135,7 +132,7 @@ async def test_prompt_is_a_panel_on_a_terminal(terminal):
     assert " lines ─╯" in screen.text
 
 
-async def test_config_shows_every_setting_its_origin_and_no_key(aar, place):
+def test_config_shows_every_setting_its_origin_and_no_key(here, place):
     provider = {
         "name": "generic",
         "model": "m",
@@ -144,7 +141,7 @@ async def test_config_shows_every_setting_its_origin_and_no_key(aar, place):
     }
     place.configure(provider=provider, max_steps=7, providers={"a.b": {"name": "generic", "api_key": "hidden"}})
     place.variables["GENERIC_API_KEY"] = "hidden"
-    out = (await aar("config", "--read-only", "--api-key", "hidden")).out
+    out = here("config", "--read-only", "--api-key", "hidden").out
     lines = out.splitlines()
     assert f"max_steps = 7  (file {place.home}/config.json)" in lines
     assert "safety.read_only = true  (flag)" in lines
@@ -153,31 +150,30 @@ async def test_config_shows_every_setting_its_origin_and_no_key(aar, place):
     assert 'providers.a.b.api_key = "********"' in out
     assert lines == sorted(lines)
     assert ("hidden" in out, "passw0rd" in out) == (False, False)
-    assert 'provider.api_key = "********"  (environment)' in (await aar("config")).out
+    assert 'provider.api_key = "********"  (environment)' in here("config").out
 
 
-@pytest.mark.covers("PKG-03")
-async def test_there_is_one_version(aar):
-    for words in (("version",), ("--version",)):
-        assert (await aar(*words)).out == f"aar {__version__}\n"
+def test_there_is_one_version(here):
+    said = [here("version").out, prepared_text(["version"]), prepared_text(["--version"])]
+    assert said == [f"aar {__version__}\n"] * 3
 
 
 @pytest.mark.covers("SAFE-24")
-async def test_safety_flags_become_settings(aar, place):
+def test_safety_flags_become_settings(here, place):
     place.configure(safety={"denied_paths": ["/a"]})
 
-    async def settings(*flags: str) -> dict[str, str]:
-        lines = (await aar("config", *flags)).out.splitlines()
+    def settings(*flags: str) -> dict[str, str]:
+        lines = here("config", *flags).out.splitlines()
         return {line.split(" = ")[0]: line.split(" = ")[1].rpartition("  (")[0] for line in lines}
 
-    first = await settings("--read-only", "--no-require-approval", "--no-restrict-to-cwd", "--denied-paths", "/b, /c")
+    first = settings("--read-only", "--no-require-approval", "--no-restrict-to-cwd", "--denied-paths", "/b, /c")
     assert (first["safety.read_only"], first["safety.allowed_paths"]) == ("true", "[]")
     assert (first["safety.require_approval_for_writes"], first["safety.require_approval_for_execute"]) == ("false",) * 2
     assert first["safety.denied_paths"] == '["/a", "/b", "/c"]'
-    second = await settings("--no-read-only", "--require-approval", "--restrict-to-cwd")
+    second = settings("--no-read-only", "--require-approval", "--restrict-to-cwd")
     assert (second["safety.read_only"], second["safety.allowed_paths"]) == ("false", '["<cwd>/**"]')
     assert second["safety.require_approval_for_writes"] == "true"
-    third = await settings("--restrict-to-cwd", "--allowed-paths", "/d/**", "--yes")
+    third = settings("--restrict-to-cwd", "--allowed-paths", "/d/**", "--yes")
     assert (third["safety.allowed_paths"], third["safety.require_approval_for_writes"]) == ('["/d/**"]', "false")
 
 
@@ -185,10 +181,10 @@ async def test_safety_flags_become_settings(aar, place):
 
 
 @pytest.mark.covers("CLI-17")
-async def test_init_writes_the_files_and_leaves_those_that_are_there(aar, place):
+def test_init_writes_the_files_and_leaves_those_that_are_there(here, place):
     place.home.mkdir()
     (place.home / "rules.md").write_text("mine")
-    first = await aar("init")
+    first = here("init")
     made = {
         str(file.relative_to(place.home))
         for file in place.home.rglob("*")
@@ -204,31 +200,31 @@ async def test_init_writes_the_files_and_leaves_those_that_are_there(aar, place)
     assert [line[2] for line in lines if line[:2] == "  " and line[3] == "."] == list("12345678")
     assert (place.home / "rules.md").read_text() == "mine"
 
-    again = await aar("init")
+    again = here("init")
     assert ("Created" in again.out, "Next steps" in again.out, "aar init --force" in again.out) == (False, False, True)
-    forced = await aar("init", "--force")
+    forced = here("init", "--force")
     assert ("Warning" in forced.out, (place.home / "rules.md").read_text() == "mine") == (False, False)
 
 
-async def test_init_that_cannot_write_says_where(aar, place):
+def test_init_that_cannot_write_says_where(here, place):
     place.home.write_text("a file")
-    done = await aar("init")
+    done = here("init")
     assert (done.code, done.err) == (2, f"aar: {place.home}: cannot be written (File exists).\n")
 
 
 # --- the local model --------------------------------------------------------------------------
 
 
-async def test_local_status_says_that_nothing_is_installed(aar, place):
+def test_local_status_says_that_nothing_is_installed(here, place):
     place.variables["GENERIC_ENDPOINT"] = "http://127.0.0.1:9/v1"
-    done = await aar("local")
+    done = here("local")
     assert (done.code, done.out.splitlines()[0]) == (
         0,
         "No model is installed: `aar local install` fetches a small one.",
     )
     (place.home / "models").mkdir(parents=True)
     (place.home / "models" / "own.gguf").write_bytes(b"x" * 2_000_000)
-    assert (await aar("local", "status")).out.splitlines()[0] == "  own.gguf  2 MB"
+    assert here("local", "status").out.splitlines()[0] == "  own.gguf  2 MB"
 
 
 @pytest.mark.covers("CLI-21")

@@ -309,7 +309,7 @@ async def test_with_closed_streams_a_question_is_denied_and_the_run_goes_on(plac
     assert (done.stdout, list(place.project.iterdir())) == (b"I may not.\n", [])
 
 
-@pytest.mark.parametrize("flag", ["--yes", "-y", "--no-require-approval"])
+@pytest.mark.parametrize("flag", ["--yes", "--no-require-approval"])
 async def test_yes_answers_every_question_beforehand(aar, model, flags, place, flag):
     model.calls("bash", command="echo made > a.txt").calls("write_file", path="b.txt", content="x").says("Made.")
     done = await aar("run", "make", flag, *flags)

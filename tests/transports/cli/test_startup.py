@@ -75,8 +75,7 @@ def test_help_and_version_cost_less_than_twice_an_import_of_asyncio(place, words
 
 
 def test_help_imports_next_to_nothing(place):
-    code = f"import sys; sys.argv = ['aar', 'run', '--help']
-{AND_ITS_IMPORTS}"
+    code = "import sys; sys.argv = ['aar', 'run', '--help']" + AND_ITS_IMPORTS
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=place.environment, check=True
     )
@@ -87,8 +86,7 @@ def test_help_imports_next_to_nothing(place):
 async def test_a_run_imports_no_package_that_it_does_not_use(place, model, flags):
     place.write("a.txt", "alpha")
     model.calls("read_file", path="a.txt").says("It says alpha.")
-    code = f"import sys
-{AND_ITS_IMPORTS}"
+    code = "import sys" + AND_ITS_IMPORTS
     done = await trio.run_process(
         [sys.executable, "-c", code, "run", "hi", *flags],
         cwd=place.project,

@@ -10,9 +10,7 @@ QUESTION = "Allow? [y]es / [n]o / [a]lways:"
 
 
 @pytest.mark.covers("CLI-10")
-@pytest.mark.parametrize(
-    ("answer", "made"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("what?\n", False)]
-)
+@pytest.mark.parametrize(("answer", "made"), [("YES\n", True), ("n\n", False), ("\n", False)])
 async def test_a_person_answers_the_question(terminal, model, flags, place, answer, made):
     model.calls("write_file", path="a.txt", content="x").says("Well.")
     async with terminal("run", "write", *flags) as screen:
