@@ -69,8 +69,11 @@ def _all_tasks() -> Generator[trio.lowlevel.Task, None, None]:
         tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
 
 
+_IN_THREADS = {"to_thread_run_sync", "Batching.run"}  # trio's own way there, and that of the session store
+
+
 def _waits_for_a_thread(task: trio.lowlevel.Task) -> bool:
-    return any(frame.f_code.co_name == "to_thread_run_sync" for frame, _ in task.iter_await_frames())
+    return any(frame.f_code.co_qualname in _IN_THREADS for frame, _ in task.iter_await_frames())
 
 
 def _patient_clock() -> trio.testing.MockClock:
