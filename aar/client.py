@@ -48,7 +48,7 @@ from aar.messages.session import (
 )
 from aar.messages.settings import AgentConfig
 
-__all__ = ["SessionHandle", "Sessions"]
+__all__ = ["PromptContent", "SessionHandle", "Sessions"]
 
 OWNER_GRACE = 15.0  # seconds the owner of a turn waits for its end after cancelling it
 

@@ -26,7 +26,7 @@ from aar.journal.store import Store
 from aar.kernel import Child, ChildStatistics, Registry, Restart, Supervisor, open_supervisor
 from aar.kernel.alone import errors_alone
 from aar.messages.settings import AgentConfig, ProviderConfig
-from aar.processes import open_guard
+from aar.processes.guard import open_guard
 from aar.providers import open_provider
 from aar.providers.base import Provider
 from aar.tools import builtin_tools

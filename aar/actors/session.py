@@ -14,7 +14,6 @@ from typing import Any, assert_never
 import trio
 
 from aar.actors.closing import repair
-from aar.actors.compaction import compact
 from aar.actors.configuring import apply_patch
 from aar.actors.providers import Providers
 from aar.actors.running import RunningTurn, run_in_scope, text_of
@@ -364,6 +363,8 @@ class _Conversation:
         self._nursery.start_soon(self._run_compaction, turn, instructions)
 
     async def _run_compaction(self, turn: RunningTurn, instructions: str) -> None:
+        from aar.actors.compaction import compact
+
         try:
             with errors_alone(), turn.scope:
                 done = await compact(self._bench, self._model.in_force(), turn.controls, instructions)

@@ -15,7 +15,6 @@ import trio
 from aar.actors.closing import partial_answer
 from aar.actors.guardrails import STUCK, Guardrails
 from aar.actors.provider_call import RetryPolicy, provider_call
-from aar.actors.tool_executor import tool_executor
 from aar.actors.workbench import Progress, Workbench, guarded
 from aar.errors import ContentRefused, ProviderError
 from aar.journal.context import trim
@@ -272,6 +271,8 @@ async def _stop_or_go_on(
 
 
 async def _run_tools(bench: Workbench, progress: Progress) -> None:
+    from aar.actors.tool_executor import tool_executor  # with the first call: policy and tools are a tenth of a start
+
     calls = list(bench.journal.session.open_calls.values())
     async with tool_executor(bench, calls, progress) as happenings:
         async for event in happenings:

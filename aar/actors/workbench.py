@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -17,10 +17,12 @@ from aar.messages.approvals import ApprovalsCommand
 from aar.messages.events import Notice, ToolResult
 from aar.messages.settings import AgentConfig
 from aar.prompt import layers, system_prompt
-from aar.safety.paths import PathGuard
-from aar.safety.sandbox import Sandbox, sandbox_for
 from aar.tools.registry import ToolRegistry
 from aar.usage import Price, price_table
+
+if TYPE_CHECKING:
+    from aar.safety.paths import PathGuard
+    from aar.safety.sandbox import Sandbox
 
 __all__ = ["Progress", "Workbench", "guarded"]
 
@@ -83,6 +85,8 @@ class Workbench:
         """Where this session's shell commands run. Raises `ConfigError` for one that cannot be had."""
         config = self.config
         if self._kept.get("sandbox_of") is not config:
+            from aar.safety.sandbox import sandbox_for  # with the first call: most of a start is imports
+
             self._kept["sandbox"] = sandbox_for(config, self.cwd)
             self._kept["sandbox_of"] = config
         sandbox: Sandbox = self._kept["sandbox"]
@@ -93,6 +97,8 @@ class Workbench:
         """What tools may read and write: compiled once per settings, asked at every call."""
         safety = self.config.safety
         if self._kept.get("paths_of") is not safety:
+            from aar.safety.paths import PathGuard
+
             self._kept["paths"] = PathGuard(self.cwd, safety, state_dir=str(self.home))
             self._kept["paths_of"] = safety
         guard: PathGuard = self._kept["paths"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aar.errors import StoreUnavailable
 
-__all__ = ["Folder", "unavailable", "write_all"]
+__all__ = ["Folder", "read_all", "unavailable", "write_all"]
 
 _ADVICE = {
     errno.ENOSPC: "The disk is full: free some space, then try again.",

@@ -17,7 +17,8 @@ from typing import IO, TypeVar
 import trio
 
 from aar.errors import BadProviderReply, ProviderUnavailable
-from aar.processes import child_environment, run_command
+from aar.processes.command import run_command
+from aar.processes.environment import child_environment
 from aar.providers.local.model_files import DEFAULT_FILE
 
 __all__ = ["InstalledModel", "install_model", "installed_models"]

@@ -1,7 +1,5 @@
 """Questions that wait for a human, and their answers."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from aar.messages.base import Command, Message, Request

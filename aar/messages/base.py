@@ -1,7 +1,5 @@
 """What all messages have in common: frozen data with a `type` tag."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any, Generic, TypeVar
 from uuid import uuid4

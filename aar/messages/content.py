@@ -1,7 +1,5 @@
 """The parts of a multimodal user message."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

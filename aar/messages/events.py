@@ -6,8 +6,6 @@ follows contains all of it, so a reader that misses hints misses nothing.
 A new thing that can happen is one class here and one branch in `journal/state.py`.
 """
 
-from __future__ import annotations
-
 import time
 from enum import StrEnum
 from functools import cache
@@ -146,7 +144,7 @@ class UserMessage(Event):
         return bool(self.parts)
 
     @classmethod
-    def of(cls, prompt: str | list[Any], **fields: Any) -> UserMessage:
+    def of(cls, prompt: str | list[Any], **fields: Any) -> "UserMessage":
         """A message from text or from content blocks (models or plain dicts)."""
         if isinstance(prompt, str):
             return cls(content=prompt, **fields)

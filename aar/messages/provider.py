@@ -1,7 +1,5 @@
 """What goes to a model and what comes back, in no vendor's words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
@@ -55,7 +53,7 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     @classmethod
-    def of(cls, usage: dict[str, int]) -> Usage:
+    def of(cls, usage: dict[str, int]) -> "Usage":
         """From a usage map; knows the aliases that vendors use. Values that are no whole number count as 0."""
 
         def first(*names: str) -> int:

@@ -1,7 +1,5 @@
 """What a client can ask of a session, and of the sessions of a runtime, with the answers."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field, SerializeAsAny

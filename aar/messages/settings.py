@@ -3,8 +3,6 @@
 Finding, merging and explaining configuration files is `aar/config.py`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal
 
@@ -259,7 +257,7 @@ class AgentConfig(Settings):
         own = self.resolve_provider().cost_limit
         return self.cost_limit if own is None else own
 
-    def patched(self, patch: dict[str, Any]) -> AgentConfig:
+    def patched(self, patch: dict[str, Any]) -> "AgentConfig":
         """These settings with a patch over them, see `merge_settings`. Raises `pydantic.ValidationError`."""
         base = self.model_dump()
         base["provider"] = self.resolve_provider().model_dump()

@@ -1,7 +1,5 @@
 """What a model is told about tools, and what running one gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -36,7 +34,7 @@ class ToolSchema:
     def dump(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
 
-    def encoded(self, codec: str, encode: Callable[[ToolSchema], bytes]) -> bytes:
+    def encoded(self, codec: str, encode: Callable[["ToolSchema"], bytes]) -> bytes:
         """`encode(self)`, made once per `codec`. `encode` must depend on its schema alone."""
         found = self._encoded.get(codec)
         if found is None:

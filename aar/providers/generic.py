@@ -189,15 +189,10 @@ class GenericProvider(Provider):
             "stream_options": {"include_usage": True} if streaming else None,
             "response_format": self._format,
         }
-        fields = [
-            encode_json(name) + b":" + encode_json(value)
-            for name, value in options.items()
-            if value is not None and name not in left_out
-        ]
-        if request.tools and self.supports_tools:
-            fields.append(b'"tools":' + encode_tools(request.tools))
+        sent = {name: value for name, value in options.items() if value is not None and name not in left_out}
+        tools = b',"tools":' + encode_tools(request.tools) if request.tools and self.supports_tools else b""
         # The conversation comes first and grows at its end: equal starts are equal bytes.
-        return b'{"messages":[' + b",".join(messages) + b"]," + b",".join(fields) + b"}"
+        return b'{"messages":[' + b",".join(messages) + b"]," + encode_json(sent)[1:-1] + tools + b"}"
 
     def _response_format(self) -> dict[str, Any] | None:
         extra = self.config.extra

@@ -27,6 +27,7 @@ __all__ = [
     "parse_arguments",
     "response_format",
     "stop_reason",
+    "text_and_thoughts",
     "tool_calls",
     "usage_of",
     "wire_messages",
@@ -34,6 +35,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # `json.dumps` would make one at every call
 _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "content_filter": "error"}
 
 
@@ -42,7 +44,7 @@ _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", 
 
 def encode_json(value: Any) -> bytes:
     """Compact JSON in UTF-8. Half a surrogate pair, which UTF-8 cannot carry, becomes a question mark."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _COMPACT.encode(value).encode("utf-8", "replace")
 
 
 def encode_message(message: NeutralMessage) -> bytes:

@@ -1,24 +1,4 @@
-"""What tools may do: decisions about paths and commands, and the opener that keeps to them."""
+"""What tools may do: policy, paths, commands, standing approvals, and where shell commands run.
 
-from aar.safety.commands import redact, split_compound
-from aar.safety.display import plain, visible
-from aar.safety.grants import Grants, approval_key
-from aar.safety.paths import PathGuard, PathRule, matches, normalise
-from aar.safety.policy import CommandRule, ToolFacts, Verdict, decide
-
-__all__ = [
-    "CommandRule",
-    "Grants",
-    "PathGuard",
-    "PathRule",
-    "ToolFacts",
-    "Verdict",
-    "approval_key",
-    "decide",
-    "matches",
-    "normalise",
-    "plain",
-    "redact",
-    "split_compound",
-    "visible",
-]
+Import from the modules: a program that never runs a tool should not load the policy.
+"""

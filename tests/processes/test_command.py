@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from aar.processes import Finished, open_guard, run_command
+from aar.processes.command import Finished, run_command
+from aar.processes.guard import open_guard
 
 ENV = {"PATH": os.environ["PATH"]}
 

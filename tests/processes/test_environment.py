@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from aar.processes import child_environment, open_process
+from aar.processes.environment import child_environment
+from aar.processes.group import open_process
 
 OURS = {
     "PATH": "/bin",

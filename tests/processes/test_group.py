@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 import trio
 
-from aar.processes import open_guard, open_process, reap_stale
+from aar.processes.group import open_process
+from aar.processes.guard import open_guard
+from aar.processes.orphans import reap_stale
 
 ENV = {"PATH": os.environ["PATH"]}
 
 AAR_THAT_IS_KILLED = """
 import sys, trio
-from aar.processes import child_environment, open_guard, open_process
+from aar.processes.environment import child_environment
+from aar.processes.group import open_process
+from aar.processes.guard import open_guard
 
 async def main(command):
     async with open_guard() as guard:

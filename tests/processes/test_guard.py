@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from aar.processes import open_guard, open_process, run_command
+from aar.processes.command import run_command
+from aar.processes.group import open_process
+from aar.processes.guard import open_guard
 
 ENV = {"PATH": os.environ["PATH"]}
 

@@ -6,8 +6,7 @@ import subprocess
 import pytest
 import trio
 
-from aar.processes import reap_stale
-from aar.processes.orphans import MARKER, end_marked, new_marker
+from aar.processes.orphans import MARKER, end_marked, new_marker, reap_stale
 
 
 async def start(marker: str) -> trio.Process:

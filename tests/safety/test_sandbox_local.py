@@ -10,7 +10,7 @@ import trio.testing
 
 from aar.errors import ConfigError
 from aar.messages.settings import AgentConfig
-from aar.processes import open_guard
+from aar.processes.guard import open_guard
 from aar.safety.sandbox import CommandResult, Sandbox, render, sandbox_for
 
 

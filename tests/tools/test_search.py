@@ -11,7 +11,7 @@ import trio
 
 from aar.errors import ToolError
 from aar.messages.settings import SafetyConfig
-from aar.processes import open_guard
+from aar.processes.guard import open_guard
 from aar.safety.paths import PathGuard
 from aar.tools import ToolContext, search, walk
 

@@ -8,7 +8,7 @@ import trio.testing
 
 from aar.messages.settings import AgentConfig, ToolConfig
 from aar.messages.tools import SideEffect
-from aar.processes import open_guard
+from aar.processes.guard import open_guard
 from aar.safety.paths import PathGuard
 from aar.safety.sandbox import CommandResult, sandbox_for
 from aar.tools.registry import ToolContext

@@ -15,7 +15,8 @@ from typing import Any
 import trio
 
 from aar.errors import ProviderError, ProviderUnavailable
-from aar.processes import Process, child_environment, open_process
+from aar.processes.environment import child_environment
+from aar.processes.group import Process, open_process
 
 __all__ = ["ModelServer", "Running"]
 

@@ -6,7 +6,8 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 
-from aar.processes import child_environment, run_command
+from aar.processes.command import run_command
+from aar.processes.environment import child_environment
 from aar.safety.sandbox.base import RENDER_ROOM, CommandResult
 
 __all__ = ["LocalSandbox", "restricted_environment"]
