@@ -368,7 +368,6 @@ async def test_always_holds_for_later_runs_of_a_session(agent_with) -> None:
 # --- tools and folders ------------------------------------------------------------------------
 
 
-@pytest.mark.covers("CFG-13")
 async def test_files_of_its_folder_are_allowed_and_others_are_not(agent_with, tmp_path) -> None:
     folder = tmp_path / "here"
     folder.mkdir()

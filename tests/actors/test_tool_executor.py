@@ -143,16 +143,16 @@ async def test_the_calls_of_a_step_run_side_by_side_with_their_results_in_call_o
     live, tools, autojump_clock
 ) -> None:
     @tools.register("sleeps")
-    async def sleeps(seconds: float) -> str:
+    async def sleeps(name: str, seconds: float = 0.2) -> str:
         await trio.sleep(seconds)
-        return str(seconds)
+        return name
 
-    provider = ScriptedProvider().calls(("sleeps", {"seconds": 0.2}), ("sleeps", {"seconds": 0.1})).text("x")
+    provider = ScriptedProvider().calls(("sleeps", {"name": "one"}), ("sleeps", {"name": "two"})).text("x")
     async with live(provider, settings(), tools=tools) as session:
         started = trio.current_time()
         await session.prompt("go")
         assert trio.current_time() - started < 0.35
-        assert [result.output for result in results(session)] == ["0.2", "0.1"]
+        assert [result.output for result in results(session)] == ["one", "two"]
 
 
 async def test_a_call_that_is_done_early_says_so_to_readers_while_it_waits(
