@@ -221,7 +221,7 @@ async def _next_prompts(home: str) -> tuple[int, int]:
 
 async def _rows() -> list[Row]:
     times = 10 if is_quick() else 50
-    ends = 20 if is_quick() else 100
+    ends = 12 if is_quick() else 100
     with open_server() as server:
         ours, theirs = median(await _streams(server, times)), median(await _bare_streams(server, times))
         commands = median(await _commands(5 if is_quick() else 15))

@@ -13,7 +13,7 @@ import trio
 from aar.journal.jsonl import JsonlStore
 from aar.journal.store import SessionLog
 from aar.messages.events import Recorded, UserMessage
-from bench.table import Row, is_quick, median, print_rows, rounds
+from bench.table import Row, median, print_rows, rounds
 
 SESSIONS = 64
 FOLDER = os.environ.get("AAR_BENCH_FOLDER") or None  # on the disk to be measured; a folder in memory syncs for nothing
@@ -55,9 +55,7 @@ async def _all(logs: list[SessionLog], seq: int, *, at_once: bool) -> None:
 
 
 def main() -> None:
-    together, apart = rounds(
-        3 if is_quick() else 7, lambda: _measure(at_once=True), lambda: _measure(at_once=False), pick=median
-    )
+    together, apart = rounds(9, lambda: _measure(at_once=True), lambda: _measure(at_once=False), pick=median)
     name = f"{SESSIONS} durable appends at once, time"
     print_rows([Row(name, f"{together:.0f} ms", f"{apart:.0f} ms", together / apart, "x", 0.5)])
 
