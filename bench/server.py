@@ -16,6 +16,7 @@ It says on its standard output when a request to `/first` came (`request <ns>`) 
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ __all__ = ["Server", "open_server"]
 
 CHUNK = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" word%d"}}]}\n\n'
 LAST = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+NOTICE_TIMEOUT = 20.0  # seconds
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\n\r\n"
 LEAVE_CHILDREN = "(setsid sleep 60 & ); (setsid sh -c 'sleep 60 & sleep 60' & ); echo started; sleep 0.02"
 
@@ -40,27 +42,30 @@ LEAVE_CHILDREN = "(setsid sleep 60 & ); (setsid sh -c 'sleep 60 & sleep 60' & );
 class Server:
     """A running server; `url("/text")` is what to post to."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     port: int
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def wait_for(self, notice: str) -> int:
-        """The time of the next such notice, in nanoseconds; blocks."""
+        """The time of the next such notice, in nanoseconds; blocks. Raises `TimeoutError` when none comes."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            kind, _, moment = line.partition(" ")
+        while select.select([self.process.stdout], [], [], NOTICE_TIMEOUT)[0]:
+            kind, _, moment = self.process.stdout.readline().decode().partition(" ")
             if kind == notice:
                 return int(moment)
-        raise RuntimeError("the bench server has ended")
+            if not kind:
+                raise RuntimeError("the bench server has ended")
+        raise TimeoutError(f"no {notice} reached the bench server within {NOTICE_TIMEOUT:g} s")
 
 
 @contextmanager
 def open_server() -> Iterator[Server]:
     """A server for as long as the block lasts. It ends when its standard input does, also if we are killed."""
     command = [sys.executable, "-m", "bench.server"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    # Without a buffer of our own, so that what is left to read can be waited for.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
