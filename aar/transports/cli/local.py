@@ -22,7 +22,7 @@ def install() -> int:
         async with open_interrupts() as interrupts:
             installed = await install_model(aar_home(), lambda line: screen.tell_nowait(f"{plain(line)}\n"))
             done = "Fetched" if installed.fetched else "Already there"
-            await screen.say(f"{done}: {installed.path}\nsha256: {installed.sha256}\n{SMALL_MODEL_REMARK}\n")
+            await screen.say(f"{done}: {installed.path}\n{SMALL_MODEL_REMARK}\n")
             await screen.say('Try it: aar run --provider local "Create hello.txt containing hi"\n')
         return interrupts.code or DONE
 
