@@ -190,7 +190,10 @@ class PathGuard:
     @contextmanager
     def _found(self, path: str, missing: OSError | None = None) -> Iterator[tuple[int, str]]:
         self._require(path, write=False)
-        descriptor, resolved = self._descend(path, missing or FileNotFoundError("File not found: "))
+        missing = missing or FileNotFoundError("File not found: ")
+        if ".." in path.split("/") and not os.path.lexists(os.path.join(self.cwd, path)):
+            raise type(missing)(f"{missing}{self.resolve(path)}")  # up from what is no folder: the kernel refuses, too
+        descriptor, resolved = self._descend(path, missing)
         try:
             yield descriptor, resolved
         finally:
