@@ -23,6 +23,8 @@ from aar.transports.cli.turn import TurnView, take_turn
 
 __all__ = ["run", "tell_attached", "with_files"]
 
+PROGRAM_PACE = 1000  # events a program that reads them may be behind before the turn waits for it
+
 Output = Literal["text", "json", "stream-json"]
 
 
@@ -92,7 +94,8 @@ class _Job:
         approver = Approver(handle, self._screen, self._lines, says_yes=self._flags.says_yes)
         report = self._report(handle)
         label = config.resolve_provider().label
-        view = TurnView(self._screen, approver, interrupts, label, report.show)
+        pace = PROGRAM_PACE if self._output == "stream-json" else 0
+        view = TurnView(self._screen, approver, interrupts, label, report.show, pace)
         stop, failure = "error", None
         await report.begin()
         try:

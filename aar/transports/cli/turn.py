@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import trio
 
@@ -18,15 +19,19 @@ __all__ = ["TurnView", "take_turn"]
 Show = Callable[[Recorded], Awaitable[None]]
 
 
+@dataclass(frozen=True)
 class TurnView:
-    """What a turn needs of the terminal. `show` gets every fact and hint of the turn."""
+    """What a turn needs of the terminal. `show` gets every fact of the turn, and its hints.
 
-    def __init__(self, screen: Screen, approver: Approver, interrupts: Interrupts, label: str, show: Show) -> None:
-        self.screen = screen
-        self.approver = approver
-        self.interrupts = interrupts
-        self.label = label
-        self.show = show
+    With a `pace` it gets every single hint, and the turn waits while `show` is so many items behind.
+    """
+
+    screen: Screen
+    approver: Approver
+    interrupts: Interrupts
+    label: str
+    show: Show
+    pace: int = 0
 
 
 async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView) -> TurnEnded:
@@ -52,7 +57,7 @@ async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView
 async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnView, progress: Progress) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(progress.run)
-        with handle.follow(after=after) as records:
+        with handle.follow(after=after, pace=view.pace) as records:
             async for record in records:
                 progress.notice(record.event)
                 await view.show(record)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+import trio
+
+SESSION = "Session: "
+
+
+def session_in(err: str) -> str:
+    [line] = [line for line in err.splitlines() if line.startswith(SESSION)]
+    return line.removeprefix(SESSION)
+
+
+# --- sessions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("CLI-05")
+async def test_a_session_that_does_not_exist_is_an_error(aar, flags, model):
+    done = await aar("run", "hi", "--session", "nosuch", *flags)
+    assert (done.code, done.out, done.err) == (1, "", "aar: Session nosuch not found\n")
+
+
+async def test_continue_goes_on_with_the_newest_session_of_this_folder(aar, model, flags, place, tmp_path):
+    model.says("one").says("two").says("three")
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    first = session_in((await aar("run", "first", *flags)).err)
+    await aar("run", "second", *flags, cwd=other)
+    done = await aar("run", "third", "-c", *flags)
+    assert session_in(done.err) == first
+    assert f"Resumed session {first}\n" in done.err
+    said = [m["content"] for m in model.requests[2]["messages"] if m["role"] == "user"]
+    assert said == ["first", "third"]
+
+
+async def test_continue_without_a_session_says_that_it_starts_one(aar, model, flags):
+    model.says("one")
+    done = await aar("run", "first", "--continue", *flags)
+    assert (done.code, "There is no session of this folder yet" in done.err) == (0, True)
+
+
+async def test_a_session_in_use_names_its_holder(started, aar, model, flags):
+    model.says(wait=trio.Event())
+    async with started("run", "wait", *flags) as process:
+        await model.asked.wait()
+        for command in (("run", "hi", "--continue"), ("chat", "--continue")):
+            done = await aar(*command, *flags)
+            assert (done.code, done.out) == (1, "")
+            assert "is in use by" in done.err
+            assert str(process.pid) in done.err
+        process.send_signal(signal.SIGINT)
+
+
+async def test_session_and_continue_together_are_a_mistake(aar, flags, model):
+    done = await aar("run", "hi", "--session", "a", "--continue", *flags)
+    assert (done.code, done.err) == (2, "aar: --session and --continue name two sessions: give one of them.\n")
+
+
+# --- which model ------------------------------------------------------------------------------
+
+
+async def test_a_found_model_is_named(aar, model, place):
+    place.variables["GENERIC_ENDPOINT"] = model.url
+    model.says("hi")
+    done = await aar("run", "hi", "--model", "mine")
+    assert (done.code, done.out, model.requests[0]["model"]) == (0, "hi\n", "mine")
+    assert done.err.startswith(f"Using the server at {model.url}")
+
+
+async def test_a_cold_start_says_what_is_wrong_in_one_line(aar, place):
+    place.home.mkdir()
+    (place.home / "config.json").write_text('{"max_steps": 3,}')
+    done = await aar("run", "hi")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"aar: {place.home}/config.json: line 1, column 17")
+    assert done.err.count("\n") == 1
+
+
+# --- logging ----------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("CLI-22")
+async def test_log_flags_win_over_the_file(aar, model, flags, place, tmp_path):
+    place.configure(log_level="ERROR", log_file=str(tmp_path / "of_the_file.log"))
+    model.says("hi")
+    done = await aar("run", "hi", "--log-level", "INFO", "--log-file", str(tmp_path / "of_the_flag.log"), *flags)
+    assert (done.code, "INFO aar.actors.turn: step=1" in done.err) == (0, True)
+    assert "INFO aar.actors.turn: step=1" in (tmp_path / "of_the_flag.log").read_text()
+    assert not (tmp_path / "of_the_file.log").exists()
+
+
+@pytest.mark.covers("CFG-05", "CFG-06", "CFG-07")
+async def test_flags_win_over_the_environment_and_that_over_the_file(aar, model, place, tmp_path):
+    provider = {"name": "generic", "model": "of-the-file", "api_key": "key-of-the-file", "base_url": model.url}
+    place.configure(provider=provider)
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"provider": {**provider, "model": "of-the-other-file"}}))
+    model.says("hi")
+    await aar("run", "hi")
+    await aar("run", "hi", "--config", str(other))
+    place.variables["GENERIC_API_KEY"] = "key-of-the-environment"
+    await aar("run", "hi", "--model", "of-the-flag")
+    await aar("run", "hi", "--api-key", "key-of-the-flag")
+    assert [request["model"] for request in model.requests] == [
+        "of-the-file",
+        "of-the-other-file",
+        "of-the-flag",
+        "of-the-file",
+    ]
+    assert [headers["authorization"] for headers in model.headers] == [
+        f"bearer key-of-the-{where}" for where in ("file", "file", "environment", "flag")
+    ]
