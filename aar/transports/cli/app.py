@@ -2,41 +2,86 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
 
-from aar.transports.cli.arguments import COMMANDS, Misuse, parse
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 
-__all__ = ["run_command"]
+from aar.transports.cli import commands
+
+__all__ = ["GROUPS", "build_app", "run_command"]
+
+ABOUT = "A coding agent for the terminal. What it does is kept in sessions that can be resumed."
+
+GROUPS = {"sessions": "list", "local": "status"}
+"""Commands with commands of their own: which one of them stands in when none is given."""
+
+
+def build_app() -> App:
+    """All commands of `aar`. Help and version are not among its flags: `help.py` answers them without it."""
+    app = _group("aar", ABOUT)
+    for command in (commands.run, commands.chat, commands.tools, commands.prompt, commands.config, commands.init):
+        app.command(command)
+    app.command(commands.version)
+
+    sessions = _group("sessions", "List, show, export and delete stored sessions.")
+    sessions.command(commands.sessions_list, name="list")
+    sessions.command(commands.sessions_show, name="show")
+    sessions.command(commands.sessions_export, name="export")
+    sessions.command(commands.sessions_delete, name="delete")
+    app.command(sessions)
+
+    local = _group("local", "The model that Aar runs itself, without an account.")
+    local.command(commands.local_install, name="install")
+    local.command(commands.local_status, name="status")
+    app.command(local)
+    return app
+
+
+def _group(name: str, about: str) -> App:
+    return App(
+        name=name,
+        help=about,
+        help_flags=[],
+        version_flags=[],
+        default_parameter=Parameter(
+            allow_repeating=True
+        ),  # the last one counts: flags of a shell alias can be overruled
+        print_error=False,
+        exit_on_error=False,
+        result_action="return_value",
+    )
 
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and answer with its exit code. Mistakes in it are one line on standard error and 2."""
     _open_missing_streams()
-    gc.set_threshold(50_000, 20, 20)  # modules make many objects and no garbage: looking for it is a tenth of the start
+    words = _completed(arguments)
     try:
-        words, values = parse(arguments)
-    except Misuse as error:
+        command, bound, _ = build_app().parse_args(words)
+    except CycloptsError as error:
         from aar.transports.cli.exits import USAGE, complain
 
-        complain(str(error))
+        complain(f"{_mistake(error)} See `{' '.join(['aar', *(error.command_chain or ())])} --help`.")
         return USAGE
-    place = COMMANDS[words][0]
-    module_name, _, name = place.partition(":")
-    command = getattr(import_module(f"aar.transports.cli.{module_name}"), name)
-    return _called(command, values)
-
-
-def _called(command: Any, values: dict[str, Any]) -> int:
-    """Flags that several commands share come as one object, everything else by its name."""
-    from aar.transports.cli.flags import Flags
-
-    shared = {name: values.pop(name) for name in list(values) if name in Flags.__dataclass_fields__}
-    code: int = command(flags=Flags(**shared), **values) if shared else command(**values)
+    code: int = command(*bound.args, **bound.kwargs)
     return code
+
+
+def _completed(arguments: Sequence[str]) -> list[str]:
+    """`aar sessions` means `aar sessions list`."""
+    words = list(arguments)
+    if words[0] in GROUPS and (len(words) == 1 or words[1].startswith("-")):
+        words.insert(1, GROUPS[words[0]])
+    return words
+
+
+def _mistake(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return f"There is nothing to do with {error.unused_tokens[0]!r}."
+    if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
+        return "Flags come after the command, as in `aar run --yes`."
+    return str(error)
 
 
 def _open_missing_streams() -> None:

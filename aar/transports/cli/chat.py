@@ -8,11 +8,11 @@ from aar.errors import AarError, ClientGone, ConfigError
 from aar.messages.settings import AgentConfig
 from aar.transports.cli.approve import Approver
 from aar.transports.cli.exits import DONE, USAGE, leaves, run_to_code
-from aar.transports.cli.flags import Flags, loaded_settings
+from aar.transports.cli.flags import Flags
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
 from aar.transports.cli.models import model_listing, model_patch
-from aar.transports.cli.opening import Conversation, open_conversation, two_sessions
+from aar.transports.cli.opening import Conversation, loaded_settings, open_conversation, two_sessions
 from aar.transports.cli.render import Renderer
 from aar.transports.cli.run import tell_attached, with_files
 from aar.transports.cli.screen import Screen

@@ -1,39 +1,57 @@
-"""Flags that several commands share, and the settings that they lead to."""
+"""Flags that several commands share. What they lead to is in `opening.py`: parsing them imports nothing else of Aar."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from aar.config import Loaded, merge_config, secret_values
-from aar.logs import configure_logging
-from aar.transports.cli.exits import complain
+from cyclopts import Parameter
 
-__all__ = ["Flags", "loaded_settings"]
+__all__ = ["Flags", "LogFlags", "LogLevel", "PromptFlags", "SettingFlags"]
+
+
+class LogLevel(Enum):
+    """In upper or lower case."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LogFlags:
+    """Flags of every command that reads settings; `None` leaves something to the environment and the config file."""
+
+    config: Annotated[
+        Path | None, Parameter(metavar="FILE", help="Config file to read instead of ~/.aar/config.json.")
+    ] = None
+    log_level: Annotated[LogLevel | None, Parameter(metavar="LEVEL", help="Least level that is logged.")] = None
+    log_file: Annotated[str | None, Parameter(metavar="FILE", help="Append the log to this file, too.")] = None
+
+    def settings(self) -> dict[str, Any]:
+        """By the names that `merge_config` knows."""
+        return {"log_level": self.log_level and self.log_level.value, "log_file": self.log_file}
 
 
 @dataclass(frozen=True)
-class Flags:
-    """What was given on the command line; `None` leaves it to the environment and the config file."""
+class PromptFlags(LogFlags):
+    """What the system prompt depends on besides."""
 
-    model: str | None = None
-    provider: str | None = None
-    base_url: str | None = None
-    api_key: str | None = None
-    max_steps: int | None = None
-    session: str | None = None
-    resume: bool = False
-    verbose: bool = False
-    read_only: bool | None = None
-    require_approval: bool | None = None
-    yes: bool = False
-    restrict_to_cwd: bool | None = None
-    denied_paths: str | None = None
-    allowed_paths: str | None = None
-    config: str | None = None
-    log_level: str | None = None
-    log_file: str | None = None
+    model: Annotated[str | None, Parameter(alias="-m", metavar="NAME", help="Model to use.")] = None
+    provider: Annotated[
+        str | None,
+        Parameter(alias="-p", metavar="NAME", help="A key of `providers` in the config file, or a provider's name."),
+    ] = None
+    read_only: Annotated[bool | None, Parameter(help="Forbid every tool that changes something.")] = None
+    require_approval: Annotated[bool | None, Parameter(help="Ask before tools write or run commands.")] = None
+    yes: Annotated[
+        bool,
+        Parameter(alias="-y", negative="", help="Answer every question with yes, like --no-require-approval."),
+    ] = False
 
     @property
     def says_yes(self) -> bool:
@@ -41,34 +59,56 @@ class Flags:
         return self.yes or self.require_approval is False
 
     def settings(self) -> dict[str, Any]:
-        """By the names that `merge_config` knows."""
         return {
+            **super().settings(),
             "model": self.model,
             "provider": self.provider,
-            "base_url": self.base_url,
-            "api_key": self.api_key,
-            "max_steps": self.max_steps,
             "read_only": self.read_only,
             "require_approval": False if self.yes else self.require_approval,
-            "restrict_to_cwd": self.restrict_to_cwd,
-            "denied_paths": _patterns(self.denied_paths),
-            "allowed_paths": _patterns(self.allowed_paths),
-            "log_level": self.log_level,
-            "log_file": self.log_file,
         }
 
 
-def loaded_settings(flags: Flags) -> Loaded:
-    """Settings from these flags, the environment and the file; logging is on when this returns.
+@dataclass(frozen=True)
+class SettingFlags(PromptFlags):
+    """Every flag that stands for a setting."""
 
-    Raises `ConfigError`. Warnings about the file go to standard error.
-    """
-    loaded = merge_config(file=Path(flags.config) if flags.config is not None else None, flags=flags.settings())
-    config = loaded.config
-    configure_logging(config.log_level, config.log_file, secrets=secret_values(config))
-    for warning in loaded.warnings:
-        complain(warning)
-    return loaded
+    base_url: Annotated[str | None, Parameter(metavar="URL", help="Address of the provider's API.")] = None
+    api_key: Annotated[
+        str | None, Parameter(metavar="KEY", help="Key for the provider; others on this machine may see it.")
+    ] = None
+    max_steps: Annotated[int | None, Parameter(metavar="N", help="Model calls in one turn at most.")] = None
+    restrict_to_cwd: Annotated[bool | None, Parameter(help="Keep tools inside this folder.")] = None
+    denied_paths: Annotated[
+        str | None, Parameter(metavar="PATTERNS", help="Deny these, too: patterns with commas between.")
+    ] = None
+    allowed_paths: Annotated[
+        str | None, Parameter(metavar="PATTERNS", help="Allow only these; wins over --restrict-to-cwd.")
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            **super().settings(),
+            "base_url": self.base_url,
+            "api_key": self.api_key,
+            "max_steps": self.max_steps,
+            "restrict_to_cwd": self.restrict_to_cwd,
+            "denied_paths": _patterns(self.denied_paths),
+            "allowed_paths": _patterns(self.allowed_paths),
+        }
+
+
+@dataclass(frozen=True)
+class Flags(SettingFlags):
+    """All flags of a command that works with a session."""
+
+    session: Annotated[str | None, Parameter(alias="-s", metavar="ID", help="Go on with the session of this id.")] = (
+        None
+    )
+    resume: Annotated[
+        bool,
+        Parameter(name="--continue", alias="-c", negative="", help="Go on with the newest session of this folder."),
+    ] = False
+    verbose: Annotated[bool, Parameter(alias="-v", negative="", help="Show effects and times of tools.")] = False
 
 
 def _patterns(text: str | None) -> list[str] | None:

@@ -26,7 +26,7 @@ Tip: `aar prompt --layers` shows what the system prompt is made of.
 """
 
 
-def init(*, force: bool = False) -> int:
+def init(*, force: bool) -> int:
     """Write a config file, rules, themes and examples into ~/.aar."""
 
     async def work() -> int:

@@ -8,16 +8,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aar.client import SessionHandle, Sessions
-from aar.config import Loaded, aar_home
+from aar.config import Loaded, aar_home, merge_config, secret_values
 from aar.errors import ConfigError, SessionNotFound
+from aar.logs import configure_logging
 from aar.messages.settings import AgentConfig
 from aar.runtime import open_runtime, session_store
 from aar.transports.cli.exits import complain
 from aar.transports.cli.finding import with_model
-from aar.transports.cli.flags import Flags
+from aar.transports.cli.flags import Flags, LogFlags
 from aar.transports.cli.screen import Screen
 
-__all__ = ["Conversation", "here", "open_conversation", "two_sessions"]
+__all__ = ["Conversation", "here", "loaded_settings", "open_conversation", "two_sessions"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,19 @@ class Conversation:
     handle: SessionHandle
     config: AgentConfig
     remark: str = ""
+
+
+def loaded_settings(flags: LogFlags) -> Loaded:
+    """Settings from these flags, the environment and the file; logging is on when this returns.
+
+    Raises `ConfigError`. Warnings about the file go to standard error.
+    """
+    loaded = merge_config(file=flags.config, flags=flags.settings())
+    config = loaded.config
+    configure_logging(config.log_level, config.log_file, secrets=secret_values(config))
+    for warning in loaded.warnings:
+        complain(warning)
+    return loaded
 
 
 def two_sessions(flags: Flags) -> bool:

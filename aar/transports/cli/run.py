@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import trio
@@ -13,9 +14,9 @@ from aar.messages.settings import AgentConfig
 from aar.runtime import reading_rule
 from aar.transports.cli.approve import Approver
 from aar.transports.cli.exits import USAGE, code_of_stop, complain, leaves, run_to_code
-from aar.transports.cli.flags import Flags, loaded_settings
+from aar.transports.cli.flags import Flags
 from aar.transports.cli.lines import Lines
-from aar.transports.cli.opening import Conversation, open_conversation, two_sessions
+from aar.transports.cli.opening import Conversation, loaded_settings, open_conversation, two_sessions
 from aar.transports.cli.output import JsonReport, Report, StreamReport, TextReport
 from aar.transports.cli.screen import Screen
 from aar.transports.cli.signals import Interrupts, open_interrupts
@@ -28,16 +29,19 @@ PROGRAM_PACE = 1000  # events a program that reads them may be behind before the
 Output = Literal["text", "json", "stream-json"]
 
 
-def run(*, flags: Flags, task: list[str], output: Output = "text") -> int:
-    """Do one task and exit."""
-    if not task:
+def run(task: Sequence[str], *, stdin: bool, output: Output, flags: Flags) -> int:
+    """Do one task and exit. With `stdin` the task is read from there, and must not be given as well."""
+    if not task and not stdin:
         complain('Nothing to do: give a task, as in `aar run "say hello"`, or `-` to read it from standard input.')
+        return USAGE
+    if task and stdin:
+        complain("`-` reads the task from standard input: leave out the other words, or put all of them in quotes.")
         return USAGE
     if two_sessions(flags):
         return USAGE
 
     async def work_to_do() -> int:
-        return await _Job(loaded_settings(flags), flags, output).run(" ".join(task))
+        return await _Job(loaded_settings(flags), flags, output).run(None if stdin else " ".join(task))
 
     return run_to_code(work_to_do)
 
@@ -74,10 +78,11 @@ class _Job:
         self._screen = Screen()
         self._lines = Lines()
 
-    async def run(self, task: str) -> int:
+    async def run(self, task: str | None) -> int:
+        """Without a task it is read from standard input."""
         code = 0
         async with open_interrupts() as interrupts:
-            if task == "-":
+            if task is None:
                 task = await self._lines.read_all()
             if not task.strip():
                 complain("The task is empty.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ from aar.messages.events import (
 )
 from aar.runtime import session_store
 from aar.transports.cli.exits import DONE, complain, run_to_code
-from aar.transports.cli.flags import Flags, loaded_settings
-from aar.transports.cli.opening import here
+from aar.transports.cli.flags import LogFlags
+from aar.transports.cli.opening import here, loaded_settings
 from aar.transports.cli.render import cut
 from aar.transports.cli.screen import Screen
 
@@ -35,7 +35,7 @@ __all__ = ["delete", "export", "listing", "show"]
 PAGE = 500
 
 
-def listing(*, flags: Flags) -> int:
+def listing(*, flags: LogFlags) -> int:
     """List the stored sessions, newest first."""
 
     async def work(store: Any, screen: Screen) -> int:
@@ -53,7 +53,7 @@ def listing(*, flags: Flags) -> int:
     return _with_store(flags, work)
 
 
-def show(*, flags: Flags, session_id: str) -> int:
+def show(session_id: str, *, flags: LogFlags) -> int:
     """Show a session: its state, its costs, and what was said."""
 
     async def work(store: Any, screen: Screen) -> int:
@@ -65,7 +65,7 @@ def show(*, flags: Flags, session_id: str) -> int:
     return _with_store(flags, work)
 
 
-def export(*, flags: Flags, session_id: str, format: str = "text", to: str | None = None) -> int:
+def export(session_id: str, *, format: str, to: str | None, flags: LogFlags) -> int:
     """Write a session as text or JSON."""
 
     async def work(store: Any, screen: Screen) -> int:
@@ -81,7 +81,7 @@ def export(*, flags: Flags, session_id: str, format: str = "text", to: str | Non
     return _with_store(flags, work)
 
 
-def delete(*, flags: Flags, session_ids: list[str]) -> int:
+def delete(session_ids: Sequence[str], *, flags: LogFlags) -> int:
     """Delete sessions for good."""
 
     async def work(store: Any, screen: Screen) -> int:
@@ -101,7 +101,7 @@ def delete(*, flags: Flags, session_ids: list[str]) -> int:
 # --- reading ----------------------------------------------------------------------------------
 
 
-def _with_store(flags: Flags, work: Callable[[Any, Screen], Awaitable[int]]) -> int:
+def _with_store(flags: LogFlags, work: Callable[[Any, Screen], Awaitable[int]]) -> int:
     async def main() -> int:
         config = loaded_settings(flags).config
         return await work(session_store(config, home=aar_home(), cwd=here()), Screen())

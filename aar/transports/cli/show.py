@@ -14,9 +14,9 @@ from aar.prompt import Layer, system_prompt
 from aar.prompt import layers as prompt_layers
 from aar.runtime import toolbox_for
 from aar.transports.cli.exits import DONE, run_to_code
-from aar.transports.cli.flags import Flags, loaded_settings
+from aar.transports.cli.flags import LogFlags, PromptFlags, SettingFlags
 from aar.transports.cli.look import look_for
-from aar.transports.cli.opening import here
+from aar.transports.cli.opening import here, loaded_settings
 from aar.transports.cli.screen import Screen
 
 __all__ = ["config", "prompt", "tools", "version"]
@@ -28,7 +28,7 @@ def version() -> int:
     return DONE
 
 
-def tools(*, flags: Flags) -> int:
+def tools(*, flags: LogFlags) -> int:
     """List the tools that models can use, with their effects."""
 
     async def work() -> int:
@@ -46,7 +46,7 @@ def tools(*, flags: Flags) -> int:
 # --- the system prompt ------------------------------------------------------------------------
 
 
-def prompt(*, flags: Flags, raw: bool = False, layers: bool = False) -> int:
+def prompt(*, raw: bool, layers: bool, flags: PromptFlags) -> int:
     """Show the system prompt that a session in this folder gets."""
 
     async def work() -> int:
@@ -85,7 +85,7 @@ def _listing(found: list[Layer]) -> str:
 # --- settings ---------------------------------------------------------------------------------
 
 
-def config(*, flags: Flags) -> int:
+def config(*, flags: SettingFlags) -> int:
     """Show every setting in force, keys masked, and where it came from."""
 
     async def show() -> int:

@@ -5,12 +5,14 @@ To be run after every change of commands or flags.
 
 from __future__ import annotations
 
-import argparse
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aar.transports.cli.arguments import ABOUT, COMMANDS, GROUPS, parser_of
+from cyclopts import App, Argument
+
+from aar.transports.cli.app import build_app
+from aar.transports.cli.flags import LogFlags
 from aar.transports.cli.help import FOLDER
 
 __all__ = ["help_texts", "main"]
@@ -33,49 +35,57 @@ Questions are asked at the terminal. Without one the answer is no, unless --yes 
 
 def help_texts() -> dict[str, str]:
     """The text of `aar` (under an empty name) and of each command, by its words."""
-    texts = {"": _group("aar COMMAND", ABOUT, [words for words in [*COMMANDS, *GROUPS] if " " not in words])}
-    for name, (_, about) in GROUPS.items():
-        texts[name] = _group(
-            f"aar {name} COMMAND", about, [words for words in COMMANDS if words.startswith(f"{name} ")]
-        )
-    for words, (_, about) in COMMANDS.items():
-        texts[words] = _command(words, about, parser_of(words)._actions)
+    texts = dict(_texts(build_app(), ""))
     return {words: text + ("\n" + _FOOTERS[words] if words in _FOOTERS else "") for words, text in texts.items()}
 
 
-def _group(usage: str, about: str, commands: Iterable[str]) -> str:
-    lines = {words: (COMMANDS.get(words) or GROUPS[words])[1] for words in commands}
-    rows = [(words.split()[-1], text) for words, text in lines.items()]
-    return f"Usage: {usage}\n\n{about}\n\nCommands:\n{_columns(rows)}"
+def _texts(app: App, words: str) -> Iterator[tuple[str, str]]:
+    usage = f"aar {words}".strip()
+    if app.default_command is not None:
+        yield words, _command(usage, app)
+        return
+    inner = app.resolved_commands()
+    rows = _columns((name, command.help) for name, command in inner.items())
+    yield words, f"Usage: {usage} COMMAND\n\n{app.help}\n\nCommands:\n{rows}"
+    for name, command in inner.items():
+        yield from _texts(command, f"{words} {name}".strip())
 
 
-def _command(words: str, about: str, actions: Iterable[argparse.Action]) -> str:
-    places = [action for action in actions if not action.option_strings]
-    flags = [action for action in actions if action.option_strings]
-    usage = " ".join([f"aar {words}", *(_place(action) for action in places), *(["[FLAGS]"] if flags else [])])
-    text = f"Usage: {usage}\n\n{about}\n"
+def _command(usage: str, app: App) -> str:
+    arguments = [found for found in app.assemble_argument_collection(parse_docstring=True) if found.show]
+    places = [argument for argument in arguments if argument.index is not None]
+    flags = [argument for argument in arguments if argument.index is None]
+    flags.sort(key=_is_about_logs)
+    usage = " ".join([usage, *(_place(argument) for argument in places), *(["[FLAGS]"] if flags else [])])
+    text = f"Usage: {usage}\n\n{app.help}\n"
     if places:
-        text += f"\nArguments:\n{_columns((str(action.metavar), _meaning(action)) for action in places)}"
+        text += f"\nArguments:\n{_columns((argument.name, _meaning(argument)) for argument in places)}"
     if flags:
-        text += f"\nFlags:\n{_columns((_names(action), _meaning(action)) for action in flags)}"
+        text += f"\nFlags:\n{_columns((_names(argument), _meaning(argument)) for argument in flags)}"
     return text
 
 
-def _place(action: argparse.Action) -> str:
-    return f"{action.metavar}..." if action.nargs == "+" else str(action.metavar)
+def _is_about_logs(argument: Argument) -> bool:
+    """Every command has these, so they come last."""
+    return argument.field_info.name in LogFlags.__dataclass_fields__
 
 
-def _names(action: argparse.Action) -> str:
-    names = ", ".join(action.option_strings)
-    return f"{names} {action.metavar}" if action.metavar else names
+def _place(argument: Argument) -> str:
+    return f"{argument.name}..." if argument.is_var_positional() else argument.name
 
 
-def _meaning(action: argparse.Action) -> str:
-    parts = [str(action.help)]
-    if action.choices:
-        parts.append(f"One of {', '.join(action.choices)}.")
-    if action.default and action.choices:
-        parts.append(f"Default: {action.default}.")
+def _names(argument: Argument) -> str:
+    names = ", ".join(sorted(argument.names, key=lambda name: name.startswith("--")))
+    return f"{names} {argument.parameter.metavar}" if argument.parameter.metavar else names
+
+
+def _meaning(argument: Argument) -> str:
+    parts = [str(argument.parameter.help)]
+    choices = argument.get_choices()
+    if choices:
+        parts.append(f"One of {', '.join(choices)}.")
+    if choices and argument.field_info.default:
+        parts.append(f"Default: {argument.field_info.default}.")
     return " ".join(parts)
 
 

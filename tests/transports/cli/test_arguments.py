@@ -3,12 +3,14 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cyclopts import UnknownOptionError
 
 from aar.__main__ import main
-from aar.transports.cli.arguments import COMMANDS, GROUPS, Misuse, parse
-from aar.transports.cli.flags import Flags
+from aar.transports.cli.app import GROUPS, build_app
+from aar.transports.cli.flags import Flags, LogFlags, LogLevel, PromptFlags, SettingFlags
 from aar.transports.cli.help import FOLDER, prepared_text
 from aar.transports.cli.write_help import help_texts
 
@@ -36,59 +38,106 @@ ACCEPTED = {
 }
 
 
+def parse(*words: str) -> dict[str, Any]:
+    """What the command would be called with."""
+    _, bound, _ = build_app().parse_args(words)
+    return bound.arguments
+
+
 @pytest.mark.covers("CLI-02")
-@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize("words", ACCEPTED)
 def test_each_command_takes_its_flags_and_no_others(words):
+    given = [*words.split(), *NEEDED.get(words, [])]
     taken = ACCEPTED[words]
-    found, _ = parse([*words.split(), *NEEDED.get(words, []), *taken])
-    assert found == words
+    parse(*given, *taken)
     for flag in ["--nonsense", *(flag for group in ACCEPTED.values() for flag in group if flag.startswith("--"))]:
         if flag not in taken:
-            with pytest.raises(Misuse, match=f"there is no flag {flag.partition('=')[0]}"):
-                parse([*words.split(), *NEEDED.get(words, []), flag])
+            with pytest.raises(UnknownOptionError):
+                parse(*given, flag)
 
 
-def test_flags_that_are_not_given_leave_everything_to_the_file():
-    _, values = parse(["chat"])
-    assert Flags(**values) == Flags()
-    assert {name for name, value in Flags().settings().items() if value is not None} == set()
+def test_every_command_is_known_here():
+    commands = {file.stem for file in Path(FOLDER).glob("*.txt")} - {"aar", *GROUPS}
+    assert commands == {words.replace(" ", "-") for words in ACCEPTED}
+
+
+@pytest.mark.parametrize("flags", [LogFlags, PromptFlags, SettingFlags, Flags])
+def test_flags_that_are_not_given_leave_everything_to_the_file(flags):
+    assert parse("chat") == {}
+    assert {name for name, value in flags().settings().items() if value is not None} == set()
+
+
+def test_flags_lead_to_settings():
+    line = "run hi -m m -p p --max-steps 3 --log-level INFO --yes --no-read-only --denied-paths a,b"
+    flags = parse(*line.split())
+    assert {name: value for name, value in flags["flags"].settings().items() if value is not None} == {
+        "model": "m",
+        "provider": "p",
+        "max_steps": 3,
+        "log_level": "info",
+        "require_approval": False,
+        "read_only": False,
+        "denied_paths": ["a", "b"],
+    }
 
 
 def test_flags_and_words_may_come_in_any_order():
-    assert parse(["run", "-y", "fix", "--model", "m", "the", "bug", "-v"])[1]["task"] == ["fix", "the", "bug"]
-    assert parse(["run", "-"])[1]["task"] == ["-"]
-    assert parse(["run", "--", "--help", "-x"])[1]["task"] == ["--help", "-x"]
+    assert parse("run", "-y", "fix", "--model", "m", "the", "bug", "-v") == {
+        "task": ("fix", "the", "bug"),
+        "flags": Flags(model="m", yes=True, verbose=True),
+    }
+    assert parse("run", "--", "--help", "-x") == {"task": ("--help", "-x")}
+    assert parse("run", "-", "-y") == {"stdin": True, "flags": Flags(yes=True)}
+    assert parse("run", "--", "-") == {"task": ("-",)}
+
+
+def test_the_last_flag_counts():
+    assert parse("chat", "-m", "a", "--read-only", "--model=b", "--no-read-only", "--log-level", "debug") == {
+        "flags": Flags(model="b", read_only=False, log_level=LogLevel.DEBUG)
+    }
 
 
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("runn", "there is no command `aar runn`. Did you mean `aar run`? See `aar --help`."),
-        ("frobnicate", "there is no command `aar frobnicate`. See `aar --help`."),
-        ("sessions shw", "there is no command `aar sessions shw`. Did you mean `aar sessions show`?"),
-        ("--yes run x", "flags come after the command, as in `aar run --yes`."),
-        ("run x --foo", "there is no flag --foo. See `aar run --help`."),
-        ("run x --mod m", "there is no flag --mod. See `aar run --help`."),
-        ("run x --model", "-m/--model: expected one argument. See `aar run --help`."),
-        ("run x --max-steps many", "--max-steps: must be a whole number, 1 or more, not 'many'."),
-        ("run x --max-steps 0", "--max-steps: must be a whole number, 1 or more, not '0'."),
-        ("run x --output xml", "--output: invalid choice: 'xml' (choose from 'text', 'json', 'stream-json')."),
-        ("run x --log-level loud", "--log-level: invalid choice: 'loud'"),
-        ("tools x", "there is nothing to do with 'x'. See `aar tools --help`."),
-        ("sessions delete", "the following arguments are required: SESSION. See `aar sessions delete --help`."),
+        ("runn", 'Unknown command "runn". Did you mean "run"? Available commands: run, chat, '),
+        ("frobnicate", 'Unknown command "frobnicate". Available commands: run, chat, '),
+        ("nosuch --help", 'Unknown command "nosuch". Available commands: run, chat, '),
+        (
+            "sessions shw x",
+            'Unknown command "shw". Did you mean "show"? Available commands: list, show, export, delete. '
+            "See `aar sessions --help`.",
+        ),
+        ("--yes run x", "Flags come after the command, as in `aar run --yes`. See `aar --help`."),
+        ("run x --foo", "Unknown option: --foo. See `aar run --help`."),
+        ("run x --modle m", "Unknown option: --modle. Did you mean --model? See `aar run --help`."),
+        ("run x --model", "parameter --model requires an argument. See `aar run --help`."),
+        ("run x --model --yes", "parameter --model requires an argument. See `aar run --help`."),
+        ("run x --max-steps many", 'Invalid value for --max-steps: unable to convert "many" into int. See'),
+        ("run x --max-steps 0", "max_steps: Input should be greater than or equal to 1, but found 0."),
+        ("run x --output xml", 'Invalid value "xml" for --output. Choose from: "text", "json", "stream-json". See'),
+        ("run x --log-level loud", 'Invalid value "loud" for --log-level. Choose from: "debug", "info", "warning", '),
+        ("run", "Nothing to do: give a task, as in `aar run "),
+        ("run x -", "`-` reads the task from standard input: leave out the other words, or put all of them in quotes."),
+        ("chat -c -s 1", "--session and --continue name two sessions: give one of them."),
+        ("tools x", "There is nothing to do with 'x'. See `aar tools --help`."),
+        (
+            "sessions x",
+            'Unknown command "x". Available commands: list, show, export, delete. See `aar sessions --help`.',
+        ),
+        ("sessions show", "parameter SESSION requires an argument. See `aar sessions show --help`."),
+        ("sessions delete", "parameter SESSION requires an argument. See `aar sessions delete --help`."),
     ],
 )
-def test_a_mistake_names_the_flag_and_the_fix(line, text):
-    with pytest.raises(Misuse) as caught:
-        parse(line.split())
-    assert text in str(caught.value)
+def test_a_mistake_is_one_line_that_names_the_flag_and_the_fix(here, line, text):
+    done = here(*line.split())
+    assert (done.code, done.out, done.err.count("\n"), done.err.startswith("aar: ")) == (2, "", 1, True)
+    assert text in done.err
 
 
-async def test_a_mistake_is_one_line_and_exit_code_2(aar):
+async def test_a_mistake_ends_the_program_with_2(aar):
     done = await aar("run", "x", "--foo")
-    assert (done.code, done.out, done.err) == (2, "", "aar: there is no flag --foo. See `aar run --help`.\n")
-    done = await aar("run")
-    assert (done.code, done.err.startswith("aar: Nothing to do: give a task")) == (2, True)
+    assert (done.code, done.out, done.err) == (2, "", "aar: Unknown option: --foo. See `aar run --help`.\n")
     done = await aar("run", "-", stdin=" \n")
     assert (done.code, done.err) == (2, "aar: The task is empty.\n")
 
@@ -107,7 +156,7 @@ def test_help_lists_every_command_and_every_command_has_help():
     overview = prepared_text([])
     assert overview is not None
     assert overview == prepared_text(["--help"])
-    for words in [*COMMANDS, *GROUPS]:
+    for words in [*ACCEPTED, *GROUPS]:
         assert f"\n  {words.split()[0]} " in overview
         text = prepared_text([*words.split(), "--help"])
         assert text is not None

@@ -79,7 +79,7 @@ def test_help_imports_next_to_nothing(place):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=place.environment, check=True
     )
-    heavy = {"asyncio", "trio", "pydantic", "httpx2", "rich", "argparse", "json", "ssl", "logging"}
+    heavy = {"asyncio", "trio", "pydantic", "httpx2", "rich", "cyclopts", "json", "ssl", "logging"}
     assert heavy & set(done.stdout.splitlines()[-1].split()) == set()
 
 
@@ -96,7 +96,7 @@ async def test_a_run_imports_no_package_that_it_does_not_use(place, model, flags
         capture_stderr=True,
     )
     names = set(done.stdout.decode().splitlines()[-1].split())
-    unused = {"asyncio", "rich", "cyclopts", "openai", "anthropic", "google", "mcp", "acp", "quart", "urwid"}
+    unused = {"asyncio", "rich", "argparse", "openai", "anthropic", "google", "mcp", "acp", "quart", "urwid"}
     assert unused & names == set()
 
 

@@ -1,0 +1,147 @@
+"""The commands as they are called: arguments, flags, and one line about each.
+
+Each imports what it does when it is called, so that a command line is understood, or refused, before that.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from aar.transports.cli.flags import Flags, LogFlags, PromptFlags, SettingFlags
+
+__all__ = [
+    "chat",
+    "config",
+    "init",
+    "local_install",
+    "local_status",
+    "prompt",
+    "run",
+    "sessions_delete",
+    "sessions_export",
+    "sessions_list",
+    "sessions_show",
+    "tools",
+    "version",
+]
+
+SessionId = Annotated[str, Parameter(name="SESSION", help="Id of a session, as `aar sessions` lists it.")]
+
+
+def run(
+    *task: Annotated[str, Parameter(name="TASK", help="What to do.")],
+    stdin: Annotated[bool, Parameter(name="-", negative="", help="Read the task from standard input.")] = False,
+    output: Annotated[
+        Literal["text", "json", "stream-json"], Parameter(metavar="FORMAT", help="What to write to standard output.")
+    ] = "text",
+    flags: Flags = Flags(),
+) -> int:
+    """Do one task and exit."""
+    from aar.transports.cli.run import run
+
+    return run(task, stdin=stdin, output=output, flags=flags)
+
+
+def chat(*, flags: Flags = Flags()) -> int:
+    """Talk with the agent, line by line."""
+    from aar.transports.cli.chat import chat
+
+    return chat(flags=flags)
+
+
+def sessions_list(*, flags: LogFlags = LogFlags()) -> int:
+    """List the stored sessions, newest first."""
+    from aar.transports.cli.sessions import listing
+
+    return listing(flags=flags)
+
+
+def sessions_show(session_id: SessionId, /, *, flags: LogFlags = LogFlags()) -> int:
+    """Show a session: its state, its costs, and what was said."""
+    from aar.transports.cli.sessions import show
+
+    return show(session_id, flags=flags)
+
+
+def sessions_export(
+    session_id: SessionId,
+    /,
+    *,
+    format: Annotated[
+        Literal["text", "json"], Parameter(metavar="FORMAT", help="For people, or every event.")
+    ] = "text",
+    to: Annotated[
+        str | None,
+        Parameter(metavar="FILE", help="Write to this file, which must not exist, instead of standard output."),
+    ] = None,
+    flags: LogFlags = LogFlags(),
+) -> int:
+    """Write a session as text or JSON."""
+    from aar.transports.cli.sessions import export
+
+    return export(session_id, format=format, to=to, flags=flags)
+
+
+def sessions_delete(*session_ids: Annotated[SessionId, Parameter(required=True)], flags: LogFlags = LogFlags()) -> int:
+    """Delete sessions for good."""
+    from aar.transports.cli.sessions import delete
+
+    return delete(session_ids, flags=flags)
+
+
+def tools(*, flags: LogFlags = LogFlags()) -> int:
+    """List the tools that models can use, with their effects."""
+    from aar.transports.cli.show import tools
+
+    return tools(flags=flags)
+
+
+def prompt(
+    *,
+    raw: Annotated[bool, Parameter(negative="", help="The text alone.")] = False,
+    layers: Annotated[bool, Parameter(negative="", help="What it is made of, and what was not found.")] = False,
+    flags: PromptFlags = PromptFlags(),
+) -> int:
+    """Show the system prompt that a session in this folder gets."""
+    from aar.transports.cli.show import prompt
+
+    return prompt(raw=raw, layers=layers, flags=flags)
+
+
+def config(*, flags: SettingFlags = SettingFlags()) -> int:
+    """Show every setting in force, keys masked, and where it came from."""
+    from aar.transports.cli.show import config
+
+    return config(flags=flags)
+
+
+def local_install() -> int:
+    """Fetch the small model into ~/.aar/models."""
+    from aar.transports.cli.local import install
+
+    return install()
+
+
+def local_status() -> int:
+    """Show the installed models, and which model would be used."""
+    from aar.transports.cli.local import status
+
+    return status()
+
+
+def init(
+    *, force: Annotated[bool, Parameter(alias="-f", negative="", help="Write over files that are there.")] = False
+) -> int:
+    """Write a config file, rules, themes and examples into ~/.aar."""
+    from aar.transports.cli.init import init
+
+    return init(force=force)
+
+
+def version() -> int:
+    """Print the version."""
+    from aar.transports.cli.show import version
+
+    return version()
