@@ -22,6 +22,8 @@ __all__ = ["Damaged", "Line", "encode_record", "read_line", "storable"]
 _END = re.compile(rb',"seq":(\d+),"turn_id":("(?:[^"\\]|\\.)*"),"crc":(\d+)\}$')
 _END_BYTES = 400
 _DEEPEST = 150  # levels; readers of JSON give up at 200
+_REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Damaged(ValueError):
@@ -59,7 +61,8 @@ def _encoded(event: Event) -> bytes | None:
         body = encode_event(event)
     except PydanticSerializationError:
         return None
-    is_suspect = b"null" in body or body.count(b"{") + body.count(b"[") > _DEEPEST
+    # The serializer refuses lone surrogates in values, and writes those in keys as U+FFFD without a word.
+    is_suspect = b"null" in body or _REPLACED in body or body.count(b"{") + body.count(b"[") > _DEEPEST
     return None if is_suspect and not _is_plain(event.__dict__, 0) else body
 
 
@@ -67,10 +70,14 @@ def _is_plain(value: Any, depth: int) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, dict):
-        return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in value.values())
+        return depth < _DEEPEST and all(_is_text(key) and _is_plain(item, depth + 1) for key, item in value.items())
     if isinstance(value, list | tuple):
         return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in value)
     return True
+
+
+def _is_text(key: Any) -> bool:
+    return not isinstance(key, str) or _SURROGATE.search(key) is None
 
 
 def read_line(raw: bytes) -> Line:

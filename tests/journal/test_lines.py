@@ -8,7 +8,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aar.errors import InvalidMessage, UnknownMessage
@@ -42,6 +42,7 @@ def back(line: bytes) -> Recorded:
 
 
 @given(any_event, st.integers(1, 2**53), any_text)
+@example(ToolCall(data={"\ud800": None}), 1, "")
 def test_what_is_said_to_be_kept_is_what_comes_back(event: Event, seq: int, turn_id: str) -> None:
     kept, line = encode_record(Recorded(seq, turn_id, event))
     assert line.endswith(b"}\n")
@@ -70,6 +71,12 @@ def test_a_lone_surrogate_becomes_the_replacement_character() -> None:
     kept, line = encode_record(Recorded(1, "t", UserMessage(content="a\ud800b\x00", data={"\udfff": ["\ud83d\ude00"]})))
     assert kept.event == kept.event.model_copy(update={"content": "a\ufffdb\x00", "data": {"\ufffd": ["\U0001f600"]}})
     assert back(line) == kept
+
+
+def test_a_lone_surrogate_in_a_name_of_an_argument_becomes_one_too() -> None:
+    kept, line = encode_record(Recorded(1, "", ToolCall(arguments={"a": {"\ud800": 1}})))
+    assert back(line) == kept
+    assert kept.event.model_dump()["arguments"] == {"a": {"\ufffd": 1}}
 
 
 def test_numbers_that_json_does_not_have_become_null_and_times_zero() -> None:
