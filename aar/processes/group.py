@@ -23,6 +23,8 @@ SWEEP_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
 
+START_SECONDS = 1.0  # that a keeper may take to say whether a forked command runs
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatistics:
@@ -90,7 +92,10 @@ class Process:
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
         while not (self._running or self._failure or self._closed):
-            await self._readable()
+            with trio.move_on_after(START_SECONDS if self.pid else float("inf")) as wait:
+                await self._readable()
+            if wait.cancelled_caught:
+                break  # it has been forked, and may have stopped its keeper before that could say more
             self._read_nowait()
         if self._failure is not None:
             step, number = self._failure
@@ -130,6 +135,7 @@ class Process:
                 self._returncode = int(status)
             case ["failed", step, number]:
                 self._failure = (step, int(number))
+                self._returncode = 127  # what shells say; for a start that we no longer wait for
             case ["gone"]:
                 self._gone = True
 
