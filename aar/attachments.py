@@ -13,12 +13,22 @@ from collections.abc import Callable
 
 from aar.messages.content import AudioBlock, ContentBlock, ImageBlock, ImageURL, Media, TextBlock
 
-__all__ = ["MAX_BYTES", "attach", "attached_kinds", "audio_warning", "block_of_file", "file_tokens"]
+__all__ = [
+    "MAX_BYTES",
+    "attach",
+    "attached_kinds",
+    "attachment_errors",
+    "audio_warning",
+    "block_of_file",
+    "file_tokens",
+]
 
 MAX_BYTES = 20_000_000
 """A file must be smaller than this."""
 
 _TOKEN = re.compile(r"(?<!\S)@((?:[A-Za-z]:)?[\\/]?[^\s@]+\.[A-Za-z0-9]+)")
+
+_ERRORS = "[Attachment errors: "
 
 _SUFFIXES = {
     ".png": "image/png",
@@ -62,7 +72,7 @@ def attach(
             errors.append(str(error))
     rest = _TOKEN.sub("", text).strip()
     if errors:
-        rest = "\n".join(part for part in (rest, f"[Attachment errors: {'; '.join(errors)}]") if part)
+        rest = "\n".join(part for part in (rest, f"{_ERRORS}{'; '.join(errors)}]") if part)
     if not blocks:
         return rest
     return [*blocks, TextBlock(text=rest)] if rest else blocks
@@ -79,6 +89,13 @@ def attached_kinds(prompt: str | list[ContentBlock]) -> list[str]:
         return []
     kinds = {ImageBlock: "image", AudioBlock: "audio"}
     return [kinds[type(block)] for block in prompt if type(block) in kinds]
+
+
+def attachment_errors(prompt: str | list[ContentBlock]) -> str:
+    """Why files that were named do not go along; empty when all of them do."""
+    last = prompt if isinstance(prompt, str) else getattr(prompt[-1], "text", "") if prompt else ""
+    _, mark, errors = last.rpartition(_ERRORS)
+    return errors.removesuffix("]") if mark else ""
 
 
 def audio_warning(provider: str) -> str:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aar.attachments import MAX_BYTES, attach, attached_kinds, audio_warning, block_of_file, file_tokens
+from aar.attachments import (
+    MAX_BYTES,
+    attach,
+    attached_kinds,
+    attachment_errors,
+    audio_warning,
+    block_of_file,
+    file_tokens,
+)
 from aar.messages.content import AudioBlock, ImageBlock, ImageURL, Media, TextBlock
 
 PNG = b"\x89PNG\r\n\0\0data"
@@ -182,6 +190,12 @@ def test_any_text_is_taken_and_never_lost(text: str) -> None:
         assert found == text
     else:
         assert "[Attachment errors: " in found
+
+
+def test_what_could_not_be_attached_is_told(cwd: str) -> None:
+    gone = f"File not found: {cwd}/gone.txt"
+    prompts = [attach(text, cwd) for text in ("look at @gone.txt", "@a.png and @gone.txt", "@a.png", "see [1]", "")]
+    assert [attachment_errors(prompt) for prompt in prompts] == [gone, gone, "", "", ""]
 
 
 def test_the_audio_warning_names_the_provider() -> None:

@@ -24,6 +24,8 @@ API_KEY_VARIABLES: Mapping[str, str] = {
 }
 """The variable that holds a provider's key. A provider that is not named here gets no key from the environment."""
 
+_NAMED_MODELS = {*API_KEY_VARIABLES, "ollama"} - {"generic"}  # these do nothing without a model's name
+
 _FLAGS = {
     "model": "provider.model",
     "base_url": "provider.base_url",
@@ -79,6 +81,7 @@ def merge_config(
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     merged.choose_provider(given.pop("provider", None), chosen)
     merged.apply_flags(given)
+    merged.name_server()
     merged.fill_in_model(warnings)
     merged.apply_environment(environ)
     config = validated(merged.raw, merged.source_of)
@@ -166,6 +169,11 @@ class _Merged:
         self.origins = {path: origin for path, origin in self.origins.items() if path.split(".")[0] != "provider"}
         self.raw = {**self.raw, "provider": dict(instead)}
 
+    def name_server(self) -> None:
+        """A flag that gives nothing but an address means a server that speaks the common format."""
+        if self.origins.get("provider.base_url") == "flag" and "provider.name" not in self.origins:
+            self.set("provider.name", "generic", "flag")
+
     def fill_in_model(self, warnings: list[str]) -> None:
         """The default model belongs to the default provider; no other provider would know it."""
         provider = self.raw.get("provider")
@@ -175,7 +183,7 @@ class _Merged:
         if name == ProviderConfig().name:
             return
         self.raw = {**self.raw, "provider": {**provider, "model": ""}}
-        if name not in ("generic", "local"):
+        if name in _NAMED_MODELS:
             warnings.append(f"No model is named for provider {name}: add --model NAME, or provider.model to the file.")
 
     # flags and environment

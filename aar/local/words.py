@@ -25,7 +25,7 @@ Aar found no model to work with. Three ways to get one:
      aar run --provider generic --base-url http://localhost:PORT/v1 --model NAME "..."
 
 3. A model that Aar runs itself, with no account and no server
-     pip install 'aar-agent[local]'
+     pip install 'aar-agent[local]'          (the pip of the environment that Aar is in)
      aar local install
      aar run --provider local "Create hello.txt containing hi"
    The model that this installs is very small (135 million parameters, a download of 93 MB): enough to see how Aar

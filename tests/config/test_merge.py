@@ -167,6 +167,18 @@ def test_another_provider_gets_nothing_of_the_one_in_the_file(home: Path) -> Non
     assert warning.startswith("No model is named for provider openai: add --model NAME")
 
 
+def test_a_provider_that_is_unknown_is_not_asked_for_its_model(home: Path) -> None:
+    assert merged(home, {}, provider="genric").warnings == ()
+
+
+def test_a_flag_with_an_address_alone_means_a_generic_server(home: Path) -> None:
+    loaded = merged(home, {}, base_url="http://localhost:8000/v1")
+    assert provider_of(loaded) == ProviderConfig(name="generic", model="", base_url="http://localhost:8000/v1")
+    assert (loaded.origins["provider.name"], loaded.warnings) == ("flag", ())
+    named = merged(home, {"provider": {"name": "anthropic", "model": "m"}}, base_url="http://proxy")
+    assert provider_of(named).label == "anthropic/m"
+
+
 def test_naming_the_files_own_provider_changes_nothing(home: Path) -> None:
     told = {"provider": {"name": "openai", "model": "m", "api_key": "k"}}
     assert merged(home, told, provider="openai").config == merged(home, told).config

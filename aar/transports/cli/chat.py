@@ -21,7 +21,10 @@ from aar.transports.cli.turn import TurnView, take_turn
 
 __all__ = ["chat"]
 
-BANNER = "Ready. Ctrl+C cancels an answer; at the prompt it leaves, like /quit.\nName a file as @path to attach it."
+BANNER = """\
+Ready. Ctrl+C cancels an answer; at the prompt it leaves, like /quit.
+Name a file as @path to attach it. /model shows or changes the model."""
+COMMANDS = "/model shows the model, /model NAME changes it, /quit leaves (so do /exit, /q and Ctrl+D).\n"
 
 
 def chat(*, flags: Flags) -> int:
@@ -111,8 +114,10 @@ class _Chat:
         name, _, rest = line.partition(" ")
         if name == "/model":
             await self._model(rest.strip())
+        elif name == "/help":
+            await self._screen.tell(COMMANDS)
         else:
-            await self._screen.tell(f"Unknown command: {plain(line)}\n")
+            await self._screen.tell(f"Unknown command: {plain(line)}\n{COMMANDS}")
 
     async def _model(self, name: str) -> None:
         if not name:

@@ -13,12 +13,13 @@ __all__ = ["init"]
 
 NEXT_STEPS = """
 Next steps:
-  1. Name your model: `provider` in {home}/config.json, or --provider and --model on the command line.
-  2. Give its key in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, GENERIC_API_KEY).
-  3. Without an account: start Ollama, LM Studio, llama.cpp or vLLM, or run `aar local install`.
+  1. Name your server and model under `provider` in {home}/config.json, for example
+     "provider": {{"name": "generic", "base_url": "http://localhost:8000/v1", "model": "NAME"}}
+  2. Give its key, if it wants one, in the environment: GENERIC_API_KEY.
+  3. Without an account: start Ollama, LM Studio, llama.cpp or vLLM, and Aar finds it; or run `aar local install`.
   4. Look at what tools may do: `safety` in config.json, and `aar tools`.
   5. Say what holds for all your projects in {home}/rules.md; for one project in its .agent/rules.md.
-  6. Tool servers go into {home}/mcp_servers.json; mcp_servers.example.json shows how.
+  6. See every setting, and where it comes from: `aar config`.
   7. Prices of further models: copy pricing.template.json to pricing.json.
   8. Try it: aar run "What is in this folder?"
 

@@ -14,6 +14,9 @@ from aar.transports.cli.signals import open_interrupts
 __all__ = ["install", "status"]
 
 
+NOTHING_FOUND = "No key in the environment and no running model server was found."
+
+
 def install() -> int:
     """Fetch the small model into ~/.aar/models."""
 
@@ -37,13 +40,15 @@ def status() -> int:
         files = installed_models(aar_home() / "models")
         for file in files:
             await screen.say(f"  {plain(file.name)}  {file.stat().st_size / 1_000_000:.0f} MB\n")
-        if not files:
+        if files:
+            await screen.say("Use one with: aar run --provider local --model FILE.gguf\n")
+        else:
             await screen.say("No model is installed: `aar local install` fetches a small one.\n")
         found = await find_model(os.environ)
-        for remark in found.remarks:
-            await screen.say(f"{plain(remark)}\n")
-        if found.provider is None:
-            await screen.say("No key in the environment and no running model server was found.\n")
+        remarks = [*found.remarks, *([] if found.provider else [NOTHING_FOUND])]
+        await screen.say(
+            plain("\n  ".join(["When neither a flag nor the config file names a provider:", *remarks])) + "\n"
+        )
         return DONE
 
     return run_to_code(work)

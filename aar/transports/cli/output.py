@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from aar.client import SessionHandle
 from aar.display import plain
 from aar.messages.events import (
+    ApprovalResolved,
     AssistantMessage,
     ErrorEvent,
     Event,
@@ -32,6 +33,9 @@ def event_line(record: Recorded) -> str:
     return f"{event[:-1]},{json.dumps(place, separators=(',', ':'))[1:]}\n"
 
 
+NOBODY = "Some calls were denied because nobody could be asked: run this in a terminal, or with --yes.\n"
+
+
 class Report(Protocol):
     """What one `aar run` tells: `begin`, then `show` for each fact and hint of the turn, then `end`."""
 
@@ -47,15 +51,20 @@ class TextReport:
         self._screen = screen
         self._handle = handle
         self._renderer = Renderer(screen, verbose=verbose)
+        self._nobody_was_asked = False
 
     async def begin(self) -> None:
         pass
 
     async def show(self, record: Recorded) -> None:
+        event = record.event
+        self._nobody_was_asked |= isinstance(event, ApprovalResolved) and event.by == "nobody"
         await self._renderer.show(record)
 
     async def end(self, stop: str, failure: str | None) -> None:
         await self._screen.start_line()
+        if self._nobody_was_asked:
+            await self._screen.tell(NOBODY)
         if failure is not None:
             await self._screen.tell(f"aar: {plain(failure)}\n")
         await self._screen.tell(f"Session: {self._handle.session_id}\n")

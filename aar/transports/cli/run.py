@@ -9,6 +9,7 @@ import trio
 
 from aar.client import PromptContent, SessionHandle
 from aar.config import Loaded
+from aar.display import plain
 from aar.errors import AarError, ClientGone
 from aar.messages.settings import AgentConfig
 from aar.runtime import reading_rule
@@ -57,11 +58,13 @@ async def with_files(text: str, config: AgentConfig, cwd: str) -> PromptContent:
 
 
 async def tell_attached(screen: Screen, prompt: PromptContent, config: AgentConfig) -> None:
-    """Say which images and sounds go along."""
-    if isinstance(prompt, str):
+    """Say which images and sounds go along, and which files do not."""
+    if isinstance(prompt, str) and not prompt.endswith("]"):  # as the note about files that do not go along does
         return
-    from aar.attachments import attached_kinds, audio_warning
+    from aar.attachments import attached_kinds, attachment_errors, audio_warning
 
+    if errors := attachment_errors(prompt):
+        await screen.tell(f"  Not attached: {plain(errors)}\n")
     kinds = attached_kinds(prompt)
     for kind in kinds:
         await screen.tell(f"  Attached: {kind}\n")

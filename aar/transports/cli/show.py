@@ -22,6 +22,9 @@ from aar.transports.cli.screen import Screen
 __all__ = ["config", "prompt", "tools", "version"]
 
 
+UNCHOSEN = "No provider was chosen, so `aar run` and `aar chat` look for a model: `aar local` shows which one.\n"
+
+
 def version() -> int:
     """Print the version."""
     print(f"aar {__version__}")
@@ -92,7 +95,10 @@ def config(*, flags: SettingFlags) -> int:
         loaded = loaded_settings(flags)
         data = masked(loaded.config)
         lines = [f"{path} = {_value(data, path)}  ({origin})\n" for path, origin in sorted(loaded.origins.items())]
-        await Screen().say(plain("".join(lines)))
+        screen = Screen()
+        await screen.say(plain("".join(lines)))
+        if not loaded.provider_was_chosen:
+            await screen.tell(UNCHOSEN)
         return DONE
 
     return run_to_code(show)

@@ -74,7 +74,14 @@ async def test_model_without_profiles_says_so_and_an_unknown_provider_is_refused
 async def test_an_unknown_command_is_named(aar, model, flags):
     model.says("ok")
     done = await aar("chat", *flags, stdin="/foo bar\n")
-    assert "Unknown command: /foo bar\n" in done.err
+    assert "Unknown command: /foo bar\n/model shows the model" in done.err
+    assert model.requests == []
+
+
+async def test_help_in_a_chat_lists_its_commands(aar, model, flags):
+    model.says("ok")
+    done = await aar("chat", *flags, stdin="/help\n")
+    assert "\n/model shows the model, /model NAME changes it, /quit leaves" in done.err
     assert model.requests == []
 
 

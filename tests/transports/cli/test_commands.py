@@ -153,6 +153,13 @@ def test_config_shows_every_setting_its_origin_and_no_key(here, place):
     assert 'provider.api_key = "********"  (environment)' in here("config").out
 
 
+def test_config_says_when_a_model_is_still_to_be_found(here, place):
+    remark = "No provider was chosen, so `aar run` and `aar chat` look for a model: `aar local` shows which one.\n"
+    assert here("config").err == remark
+    place.configure(provider={"name": "generic", "base_url": "http://h"})
+    assert here("config").err == ""
+
+
 def test_there_is_one_version(here):
     said = [here("version").out, prepared_text(["version"]), prepared_text(["--version"])]
     assert said == [f"aar {__version__}\n"] * 3
@@ -224,7 +231,11 @@ def test_local_status_says_that_nothing_is_installed(here, place):
     )
     (place.home / "models").mkdir(parents=True)
     (place.home / "models" / "own.gguf").write_bytes(b"x" * 2_000_000)
-    assert here("local", "status").out.splitlines()[0] == "  own.gguf  2 MB"
+    assert here("local", "status").out.splitlines()[:3] == [
+        "  own.gguf  2 MB",
+        "Use one with: aar run --provider local --model FILE.gguf",
+        "When neither a flag nor the config file names a provider:",
+    ]
 
 
 @pytest.mark.covers("CLI-21")

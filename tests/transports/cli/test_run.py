@@ -72,7 +72,8 @@ async def test_a_denied_file_does_not_go_along(aar, model, flags, place):
     place.write(".env", "TOKEN=secret")
     place.write("keys.pem", "secret")
     model.says("ok")
-    await aar("run", "look at @keys.pem", *flags)
+    done = await aar("run", "look at @keys.pem", *flags)
+    assert "  Not attached: Not allowed to read keys.pem" in done.err
     [message] = [m for m in model.requests[0]["messages"] if m["role"] == "user"]
     assert message["content"].startswith("look at\n[Attachment errors: Not allowed to read keys.pem")
 
@@ -291,6 +292,7 @@ async def test_without_a_terminal_a_question_is_denied_and_the_run_goes_on(aar, 
     done = await aar("run", "write", *flags)
     assert (done.code, done.out) == (0, "I may not.\n")
     assert "Error [denied]" in done.err
+    assert "Some calls were denied because nobody could be asked: run this in a terminal, or with --yes.\n" in done.err
     assert not (place.project / "a.txt").exists()
 
 
