@@ -18,6 +18,9 @@ def main() -> None:
             sys.stdout.flush()
             code = 0
         else:
+            import gc
+
+            gc.set_threshold(50_000, 20, 20)  # modules make many objects and no garbage: looking for it takes time
             from aar.transports.cli.app import run_command
 
             code = run_command(sys.argv[1:])
