@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename, normpath
 
-from aar.safety.programs import SHELLS, programs_of
-from aar.safety.shell_syntax import Redirection, Script, SimpleCommand, parse
+from aar.safety.programs import SHELLS, Budget, TooInvolved, programs_of
+from aar.safety.shell_syntax import MAX_LENGTH, Redirection, Script, SimpleCommand, parse
 
-__all__ = ["denied_command", "redact", "split_compound"]
+__all__ = ["CommandReading", "denied_command", "read_command", "redact", "split_compound"]
 
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+# What is escaped or not closed is found, too, and stays: from no quote is the rest of the text read twice.
+_QUOTED = re.compile(r"\\.|'[^']*+(?:'|\Z)|\"(?:\\.|[^\"\\])*+(?:\"|\Z|\\)", re.DOTALL)
 _BLANKS = re.compile(r"\s+")
 _ROUGH_BREAKS = re.compile(r"[\n;&|(){}`]+")
+_LONGEST_LOOK = 1_000_000  # far more than the kernel lets one argument have
+_DESCRIPTOR = re.compile(r"[0-9]+|-")
 _LONG_OPTIONS = {"--recursive": "r", "--force": "f", "--exec": "e", "--clear": "c"}
 
 
@@ -28,25 +32,58 @@ def denied_command(command: str, denied: Sequence[str]) -> str | None:
     redirection (`> /dev/sda`). Words inside quotes and arguments of other programs are not hits. This guards
     against accidents; it cannot contain a command that hides what it does.
     """
+    return read_command(command, denied).denied
+
+
+@dataclass(frozen=True)
+class CommandReading:
+    """`denied` is as for `denied_command`. When not `is_whole`, only commands that stand there openly were seen."""
+
+    denied: str | None
+    is_whole: bool = True
+
+
+def read_command(command: str, denied: Sequence[str]) -> CommandReading:
+    """As `denied_command`, and whether the command was short and plain enough to be read. Takes a bounded time."""
+    if len(command) > MAX_LENGTH:
+        return CommandReading(_openly_denied(command, denied), is_whole=False)
     try:
         script = parse(command)
     except ValueError:
         script = _rough_script(command)
-    seen = _Seen(command, script)
-    return next((pattern for pattern in denied if seen.hits(pattern)), None)
+    try:
+        seen = _Seen(command, script)
+    except TooInvolved:
+        return CommandReading(_openly_denied(command, denied), is_whole=False)
+    return CommandReading(next((pattern for pattern in denied if seen.hits(pattern)), None))
+
+
+def _openly_denied(command: str, denied: Sequence[str]) -> str | None:
+    """The first pattern that stands in the text as written where a command may start."""
+    text = command[:_LONGEST_LOOK]
+    return next((pattern for pattern in denied if _open_form(pattern).search(text)), None)
+
+
+@lru_cache(maxsize=256)
+def _open_form(pattern: str) -> re.Pattern[str]:
+    words = r"[ \t]+".join(re.escape(word) for word in pattern.split())
+    end = "" if pattern.endswith(("=", "/sda")) else r"(?![^\s;&|()])"
+    start = "" if pattern.startswith(">") else r"(?:^|[;&|(){}`])[ \t]*+(?:sudo[ \t]++)?"
+    return re.compile(start + words + end, re.MULTILINE)
 
 
 class _Seen:
     """What a command would run, sorted for being asked about many patterns."""
 
     def __init__(self, command: str, script: Script) -> None:
-        self._squeezed = _squeezed(_QUOTED.sub("", command))
+        self._squeezed = _squeezed(_QUOTED.sub(_unless_quoted, command))
         self._targets: list[str] = []
         self._pipelines: list[list[list[list[str]]]] = []
         self._programs: dict[str, list[list[str]]] = {}
+        budget = Budget()
         for pipeline in script.walk():
             self._targets += [one.target for each in pipeline for one in each.redirections if ">" in one.operator]
-            stages = [programs_of(each) for each in pipeline]
+            stages = [programs_of(each, budget) for each in pipeline]
             if len(stages) > 1:
                 self._pipelines.append(stages)
             for words in (one for stage in stages for one in stage):
@@ -62,6 +99,11 @@ class _Seen:
         if len(stages) > 1:
             return any(_pipes(stages, pipeline) for pipeline in self._pipelines)
         return any(_runs(stages[0], words) for words in self._programs.get(stages[0][0], ()))
+
+
+def _unless_quoted(found: re.Match[str]) -> str:
+    text = found.group()
+    return "" if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
 def _program(words: list[str]) -> str:
@@ -167,7 +209,7 @@ def split_compound(command: str) -> list[str]:
 
 
 def _writes(redirection: Redirection) -> bool:
-    to_descriptor = redirection.operator == ">&" and (redirection.target.isdigit() or redirection.target == "-")
+    to_descriptor = redirection.operator == ">&" and _DESCRIPTOR.fullmatch(redirection.target)
     return ">" in redirection.operator and redirection.target != "/dev/null" and not to_descriptor
 
 

@@ -19,6 +19,7 @@ from typing import BinaryIO
 from aar.errors import ToolError
 from aar.messages.settings import SafetyConfig
 from aar.safety.opening import PathChanged, kind_of, open_folder, open_object, read_descriptor, replace_in
+from aar.safety.path_locks import PathLocks
 from aar.safety.patterns import PatternSet, escape, expand, matches
 
 __all__ = ["PathGuard", "PathRule", "matches", "normalise"]
@@ -92,6 +93,7 @@ class PathGuard:
             raise ValueError(f"the session's folder must be an absolute path, not {cwd!r}")
         self.cwd = normpath(cwd)
         self.real_cwd = _real(cwd)
+        self._changes = PathLocks()
         self._rules = [(PatternSet(self._expand([rule.pattern])), rule) for rule in path_rules]
         self._denied = PatternSet(self._expand(safety.denied_paths), fold=True)
         self._allowed = PatternSet(self._expand(safety.allowed_paths))
@@ -169,6 +171,12 @@ class PathGuard:
             yield reading
         finally:
             os.close(reading)
+
+    @contextmanager
+    def changing(self, path: str) -> Iterator[None]:
+        """Keep others that ask here from changing this file meanwhile. Blocks the calling thread."""
+        with self._changes.held(self.resolve(path)):
+            yield
 
     def replace(self, path: str, data: bytes) -> str:
         """Write the file in one step, with missing folders made; answers with its absolute path.

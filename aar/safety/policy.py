@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from aar.messages.settings import DENIED_COMMANDS, SafetyConfig
 from aar.messages.tools import SideEffect
 from aar.safety.arguments import command_of, paths_of
-from aar.safety.commands import denied_command
+from aar.safety.commands import read_command
 from aar.safety.paths import PathGuard, PathRule
 
 __all__ = ["CommandRule", "PathRule", "ToolFacts", "Verdict", "decide"]
@@ -119,8 +119,10 @@ def _commands(
         if rule.applies(command):
             reason = f"command rule '{rule.pattern}'"
             return None if rule.decision == "allow" else Verdict(rule.decision, reason)
-    hit = denied_command(command, denied)
-    return None if hit is None else Verdict("deny", f"the command is denied by '{hit}'")
+    reading = read_command(command, denied)
+    if reading.denied is not None:
+        return Verdict("deny", f"the command is denied by '{reading.denied}'")
+    return None if reading.is_whole else Verdict("ask", "the command is too long or too involved to be judged")
 
 
 def _approval(

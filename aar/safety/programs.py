@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from posixpath import basename
 
 from aar.safety.shell_syntax import SimpleCommand, parse
 
-__all__ = ["SHELLS", "programs_of"]
+__all__ = ["SHELLS", "Budget", "TooInvolved", "programs_of"]
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 
@@ -39,31 +40,64 @@ _WRAPPERS: dict[str, frozenset[str]] = {
 }
 
 
-def programs_of(command: SimpleCommand) -> list[list[str]]:
-    """Program and arguments, each as a list of words, for everything this command is known to start."""
-    found = list(_started(command.words, 0))
+class TooInvolved(Exception):
+    """A command starts more than there is time to look through."""
+
+
+@dataclass
+class Budget:
+    """How much of one command line is looked at: words of programs and characters of scripts inside it."""
+
+    left: int = 60_000
+
+    def spend(self, amount: int) -> None:
+        self.left -= amount
+        if self.left < 0:
+            raise TooInvolved("the command starts too much to be looked through")
+
+
+def programs_of(command: SimpleCommand, budget: Budget | None = None) -> list[list[str]]:
+    """Program and arguments, each as a list of words, for everything this command is known to start.
+
+    Raises `TooInvolved` when `budget`, which commands of one line share, is spent.
+    """
+    budget = budget or Budget()
+    found = list(_started(command.words, 0, budget))
     if found and basename(found[-1][0]) in SHELLS:
         for document in command.documents:
-            found += _scripted(document, 1)
+            found += _scripted(document, 1, budget)
     return found
 
 
-def _started(words: list[str], depth: int) -> Iterator[list[str]]:
+def _started(words: list[str], depth: int, budget: Budget) -> Iterator[list[str]]:
     words = _without_prefix(words)
     if not words or depth > _MAX_DEPTH:
         return
+    budget.spend(len(words))
     program = basename(words[0])
     yield words
     if program in _WRAPPERS:
-        yield from _started(_operands(words[1:], _WRAPPERS[program], timed=program == "timeout"), depth + 1)
+        yield from _started(_operands(words[1:], _WRAPPERS[program], timed=program == "timeout"), depth + 1, budget)
     elif program in SHELLS:
-        yield from _scripted(_shell_script(words[1:]), depth + 1)
+        yield from _scripted(_shell_script(words[1:]), depth + 1, budget)
     elif program == "eval":
-        yield from _scripted(" ".join(words[1:]), depth + 1)
+        yield from _scripted(" ".join(words[1:]), depth + 1, budget)
     elif program == "find":
-        for at, word in enumerate(words):
-            if word in ("-exec", "-execdir", "-ok", "-okdir"):
-                yield from _started(words[at + 1 :], depth + 1)
+        for executed in _executed(words):
+            yield from _started(executed, depth + 1, budget)
+
+
+def _executed(words: list[str]) -> Iterator[list[str]]:
+    """The commands after `-exec` and its like, each up to its `;` or `{} +`: none is a part of another."""
+    start = 0
+    for at, word in enumerate(words):
+        if not start and word in ("-exec", "-execdir", "-ok", "-okdir"):
+            start = at + 1
+        elif start and (word == ";" or (word == "+" and words[at - 1] == "{}")):
+            yield words[start:at]
+            start = 0
+    if start:
+        yield words[start:]
 
 
 def _without_prefix(words: list[str]) -> list[str]:
@@ -90,13 +124,14 @@ def _shell_script(arguments: list[str]) -> str:
     return ""
 
 
-def _scripted(text: str, depth: int) -> Iterator[list[str]]:
+def _scripted(text: str, depth: int, budget: Budget) -> Iterator[list[str]]:
     if not text or depth > _MAX_DEPTH:
         return
+    budget.spend(len(text))
     try:
         script = parse(text)
     except ValueError:
         return
     for pipeline in script.walk():
         for command in pipeline:
-            yield from _started(command.words, depth)
+            yield from _started(command.words, depth, budget)

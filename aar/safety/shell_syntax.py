@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Redirection", "Script", "SimpleCommand", "parse"]
+__all__ = ["MAX_LENGTH", "Redirection", "Script", "SimpleCommand", "parse"]
 
 _MAX_DEPTH = 20
-_MAX_LENGTH = 100_000
-_REDIRECTION = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)")
+MAX_LENGTH = 10_000
+"""Longer texts are not read: reading takes time, and who writes so much to run one thing?"""
+
+_REDIRECTION = re.compile(r"[0-9]*(?:&>>|&>|<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)")
 _BREAKS = " \t\n;&|()<>"
 
 
@@ -55,11 +57,11 @@ class Script:
 
 def parse(text: str) -> Script:
     """Read a command line. Raises `ValueError` when a quote or substitution is not closed."""
-    if len(text) > _MAX_LENGTH:
+    if len(text) > MAX_LENGTH:
         raise ValueError("the command is too long to be read")
     reader = _Reader(text)
     script = reader.script("")
-    script.unusual = reader.unusual
+    script.unusual = reader.unusual or "\r" in text  # a blank to us, a part of the word to most shells
     return script
 
 
@@ -121,7 +123,7 @@ class _Reader:
     def _skip_blanks(self) -> None:
         while True:
             if self.text.startswith("\\\n", self.at):
-                self.at += 2
+                self._continue_line()
             elif self.text[self.at : self.at + 1] in (" ", "\t", "\r"):
                 self.at += 1
             elif self.text[self.at : self.at + 1] == "#":
@@ -129,6 +131,11 @@ class _Reader:
                 self.at = len(self.text) if line_end < 0 else line_end
             else:
                 return
+
+    def _continue_line(self) -> None:
+        """Shells drop these two before they look for operators, so `<` and `$` may become others here."""
+        self.unusual = True
+        self.at += 2
 
     def _starts_redirection(self) -> bool:
         return _REDIRECTION.match(self.text, self.at) is not None
@@ -201,10 +208,11 @@ class _Reader:
 
     def _piece(self, command: SimpleCommand, *, in_quotes: bool = False) -> str:
         char, following = self.text[self.at], self.text[self.at + 1 : self.at + 2]
+        if char == "\\" and following == "\n":
+            self._continue_line()
+            return ""
         if char == "\\":
             self.at += 2
-            if following == "\n":
-                return ""
             return following if not in_quotes or following in '$`"\\' else char + following
         if char == "`":
             return self._backquoted(command)

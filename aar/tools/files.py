@@ -27,7 +27,8 @@ MAX_ENTRIES = 20_000
 
 async def read_file(ctx: ToolContext, path: str, start_line: int = 0, end_line: int = 0) -> str:
     limit = ctx.config.max_output_chars
-    return await in_thread(lambda: _read(ctx.paths, path, start_line, end_line, limit))
+    start, end = int(start_line), int(end_line)  # 1.0 is an integer to JSON schema
+    return await in_thread(lambda: _read(ctx.paths, path, start, end, limit))
 
 
 def _read(paths: PathGuard, path: str, start: int, end: int, limit: int) -> str:
@@ -98,7 +99,8 @@ async def write_file(ctx: ToolContext, path: str, content: str) -> str:
 
 def _write(paths: PathGuard, path: str, content: str) -> str:
     data = content.encode()
-    return f"Wrote {len(data)} bytes to {paths.replace(path, data)}"
+    with paths.changing(path):
+        return f"Wrote {len(data)} bytes to {paths.replace(path, data)}"
 
 
 async def edit_file(ctx: ToolContext, path: str, old_string: str, new_string: str) -> str:
@@ -106,6 +108,11 @@ async def edit_file(ctx: ToolContext, path: str, old_string: str, new_string: st
 
 
 def _edit(paths: PathGuard, path: str, old: str, new: str) -> str:
+    with paths.changing(path):  # edits of one step run side by side: each must see what the others wrote
+        return _edit_alone(paths, path, old, new)
+
+
+def _edit_alone(paths: PathGuard, path: str, old: str, new: str) -> str:
     name = paths.resolve(path)
     with paths.open_read(path) as file:
         data = file.read(MAX_FILE_BYTES + 1)

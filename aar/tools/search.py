@@ -50,7 +50,7 @@ async def grep(
     if len(regex) > MAX_PATTERN_CHARS:
         raise ValueError(f"Invalid regex: longer than {MAX_PATTERN_CHARS} characters")
     files = await in_thread(lambda: _searchable(ctx.paths, include_pattern))
-    most = min(max(1, max_results), MAX_RESULTS)
+    most = min(max(1, int(max_results)), MAX_RESULTS)  # 1.0 is an integer to JSON schema
     order = {
         "pattern": regex,
         "case_sensitive": case_sensitive,
@@ -108,7 +108,7 @@ def _report(lines: list[str], total: int, most: int) -> str:
 
 
 async def find_files(ctx: ToolContext, glob_pattern: str, max_results: int = 200) -> str:
-    most = max(1, max_results)
+    most = max(1, int(max_results))
     names = await in_thread(lambda: _names(ctx.paths, glob_pattern))
     if not names:
         return f"No files matching '{glob_pattern}' found."

@@ -10,7 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aar.messages.settings import DENIED_COMMANDS
-from aar.safety.commands import denied_command, redact, split_compound
+from aar.safety.commands import CommandReading, denied_command, read_command, redact, split_compound
+
+
+def nested(around: str, depth: int) -> str:
+    command = "ls"
+    for _ in range(depth):
+        command = around % command
+    return command
 
 
 @pytest.mark.parametrize(
@@ -106,6 +113,40 @@ def test_an_enormous_command_is_judged_in_time() -> None:
     assert time.perf_counter() - before < 5
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -exec " * 700 + "true",
+        "find . " + "-exec find " * 900,
+        '\\"' * 5_000,
+        "'" * 9_999,
+        nested('bash -c "$(%s)"', 18),
+        nested("eval $(%s)", 18),
+        "sudo " * 1_900,
+        "bash -c 'eval x' ; " * 500,
+        "x\n" * 60_000,
+    ],
+)
+def test_no_command_takes_long_to_judge(command: str) -> None:
+    before = time.perf_counter()
+    assert denied_command(command, DENIED_COMMANDS) is None
+    assert time.perf_counter() - before < 1
+
+
+def test_a_command_that_is_too_much_to_read_says_so_and_what_stands_openly_is_denied() -> None:
+    long = "\n".join(["echo x"] * 2_000)
+    assert read_command("ls", DENIED_COMMANDS) == CommandReading(None)
+    assert read_command(long, DENIED_COMMANDS) == CommandReading(None, is_whole=False)
+    assert read_command(f"{long}\n  sudo rm  -rf / \n", DENIED_COMMANDS) == CommandReading("rm -rf /", is_whole=False)
+    assert read_command(f"{long}\nrm -rf /tmp/x # halt", DENIED_COMMANDS) == CommandReading(None, is_whole=False)
+    assert read_command(nested('bash -c "$(%s)"', 18), DENIED_COMMANDS) == CommandReading(None, is_whole=False)
+
+
+def test_every_command_that_find_would_run_is_looked_at() -> None:
+    assert denied_command(r"find . -exec ls {} + -exec rm -rf / \;", DENIED_COMMANDS) == "rm -rf /"
+    assert denied_command(r"find . -exec ls \; -execdir sudo halt \;", DENIED_COMMANDS) == "halt"
+
+
 # --- parts --------------------------------------------------------------------------------------
 
 
@@ -128,7 +169,6 @@ def test_an_enormous_command_is_judged_in_time() -> None:
         ("git log >> out.txt 2>&1", ["git log >> out.txt 2>&1", ">> out.txt"]),
         ("git log 2>/dev/null < in.txt >&2", ["git log 2>/dev/null < in.txt >&2"]),
         ("git log &> out", ["git log &> out", "&> out"]),
-        ("git \\\n log # ; rm x", ["git \\\n log"]),
         ("git log ${a:-$(rm x)}", ["git log ${a:-$(rm x)}", "rm x"]),
         ("", []),
     ],
@@ -139,7 +179,22 @@ def test_a_compound_command_is_split_into_all_it_runs(command: str, parts: list[
 
 @pytest.mark.parametrize(
     "command",
-    ["git 'x", 'git "x', "git $(x", "git `x", "git <<E\nx\nE", "git $'a\\'b'", "git $((1+1))", "((x))", "a ${b:-'}'}"],
+    [
+        "git 'x",
+        'git "x',
+        "git $(x",
+        "git `x",
+        "git <<E\nx\nE",
+        "git $'a\\'b'",
+        "git $((1+1))",
+        "((x))",
+        "a ${b:-'}'}",
+        "git --version \r#; rm x",
+        "git \\\n log",
+        "git --version <\\\n<E\ngit '\nE\nrm x #'",
+        'git log "$\\\n(rm x)"',
+        "git " + "x" * 10_000,
+    ],
 )
 def test_what_cannot_be_read_for_certain_is_not_split(command: str) -> None:
     with pytest.raises(ValueError, match=r"."):

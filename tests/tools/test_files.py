@@ -5,6 +5,7 @@ import socket
 import stat
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -335,3 +336,18 @@ def test_reading_gives_back_every_line_whatever_the_text(text: str) -> None:
         expected.pop()
     endings = ["\n"] * text.count("\n") + [""]
     assert shown == numbered(1, *(line + end for line, end in zip(expected, endings, strict=False)))
+
+
+async def test_edits_of_one_file_that_run_side_by_side_are_all_kept(work: Path, call: CallTool) -> None:
+    names = [f"line{number:02}" for number in range(20)]
+    (work / "f").write_text("\n".join(names))
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            edit = partial(call, "edit_file", path="f", old_string=name, new_string=name.upper())
+            nursery.start_soon(edit)
+    assert (work / "f").read_text().split("\n") == [name.upper() for name in names]
+
+
+async def test_whole_numbers_may_come_as_floats(work: Path, call: CallTool) -> None:
+    (work / "f").write_text("a\nb\nc\n")
+    assert await call("read_file", path="f", start_line=2.0, end_line=2.0) == "[lines 2–2 of 3]\n     2\tb\n"

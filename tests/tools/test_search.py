@@ -251,3 +251,10 @@ async def test_a_cancelled_search_ends_soon_after_in_its_thread(work: Path) -> N
     go_on.set()
     async with limiter:
         assert len(seen) == 1
+
+
+async def test_a_whole_number_of_results_may_come_as_a_float(work: Path, call: CallTool) -> None:
+    (work / "a").write_text("x\n")
+    (work / "b").write_text("x\n")
+    assert "showing first 1" in await call("grep", regex="x", max_results=1.0)
+    assert "showing first 1" in await call("find_files", glob_pattern="*", max_results=1.0)
