@@ -14,9 +14,7 @@ def main() -> None:
     try:
         text = prepared_text(sys.argv[1:])
         if text is not None:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-            code = 0
+            code = _printed(text)
         else:
             import gc
 
@@ -32,6 +30,21 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 130
     sys.exit(code)
+
+
+def _printed(text: str) -> int:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a disk that is full; what is left in the buffer goes nowhere
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.stderr.write(f"aar: standard output: {error.strerror or error}\n")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["plain", "visible"]
+__all__ = ["plain", "plain_json", "visible"]
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
@@ -36,6 +36,18 @@ def plain(text: str) -> str:
     """
     without = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return _LONE.sub("\ufffd", _LOOSE.sub("", without))
+
+
+def plain_json(text: str) -> str:
+    """The same JSON with every character that `visible` would escape written as JSON escapes it (`\\u009b`)."""
+    return _HIDDEN.sub(_escaped_for_json, text)
+
+
+def _escaped_for_json(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\u{0xD800 + (code - 0x10000 >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -65,7 +65,7 @@ def replace_in(parent: int, name: str, data: bytes) -> None:
     Mode and owner of an old file are kept. Raises `OSError` when `name` is anything but a regular file.
     """
     old = _regular(parent, name)
-    temporary = f".{name[:80]}.{secrets.token_hex(6)}.tmp"
+    temporary = f".{_shortened(name)}.{secrets.token_hex(6)}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON, 0o666, dir_fd=parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -79,6 +79,11 @@ def replace_in(parent: int, name: str, data: bytes) -> None:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=parent)
         raise
+
+
+def _shortened(name: str) -> str:
+    """File systems count bytes: 80 of them leave room for the rest of a temporary name."""
+    return os.fsencode(name)[:80].decode(errors="ignore")
 
 
 def kind_of(mode: int) -> str:

@@ -20,9 +20,8 @@ from aar.transports.cli.screen import Screen
 __all__ = ["Approver", "described"]
 
 QUESTION = "Allow? [y]es / [n]o / [a]lways: "
-VALUE_LIMIT = 120  # characters of an argument inside the panel
-_LONG = ("content", "old_string", "new_string", "file_text", "new_content")
-_WHOLE = ("command", "path")  # what decides is never cut
+VALUE_LIMIT = 120  # characters of an argument inside the panel; a longer one stands whole above it
+_WHOLE = ("command", "path")  # always inside, at any length
 _ANSWERS: dict[str, DecisionName] = {"y": "allow", "yes": "allow", "a": "allow_always", "always": "allow_always"}
 
 
@@ -95,24 +94,27 @@ class Approver:
 
 
 def described(arguments: dict[str, Any]) -> str:
-    """The arguments for a panel, one line each. Long texts are shown above it, what decides is shown whole."""
+    """The arguments for a panel. None is cut: a long one is shown above, and the panel says so."""
     if not arguments:
         return "  (no arguments)"
     return "\n".join(f"  {visible(str(name))}: {_value(str(name), value)}" for name, value in arguments.items())
 
 
 def _value(name: str, value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if name in _WHOLE or len(text) <= VALUE_LIMIT:
+    text = _text_of(value)
+    if _is_inside(name, text):
         return visible(text)
-    if name in _LONG:
-        return f"({len(text)} chars, {text.count(chr(10)) + 1} lines — shown above)"
-    return visible(text[:VALUE_LIMIT]) + "…"
+    return f"({len(text)} chars, {text.count(chr(10)) + 1} lines — shown above)"
 
 
 def _long_texts(arguments: dict[str, Any]) -> list[tuple[str, str]]:
-    return [
-        (name, value)
-        for name, value in arguments.items()
-        if name in _LONG and isinstance(value, str) and len(value) > VALUE_LIMIT
-    ]
+    texts = [(str(name), _text_of(value)) for name, value in arguments.items()]
+    return [(name, text) for name, text in texts if not _is_inside(name, text)]
+
+
+def _is_inside(name: str, text: str) -> bool:
+    return name in _WHOLE or len(text) <= VALUE_LIMIT
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -51,6 +51,7 @@ class Lines:
         """Drop what was typed ahead: an answer must come after its question."""
         self._text = ""
         if self.is_terminal:
+            self.is_at_end = False  # the task may have been typed, up to Ctrl+D; the answer is still to come
             with contextlib.suppress(termios.error):  # the terminal is gone; reading will say so
                 termios.tcflush(self._descriptor, termios.TCIFLUSH)
 

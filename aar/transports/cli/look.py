@@ -12,6 +12,8 @@ from aar.transports.cli.screen import Screen
 
 __all__ = ["Look", "look_for"]
 
+DRAWN_LIMIT = 20_000  # characters that are laid out; more would hold up everything else for seconds
+
 
 class Look(Protocol):
     def panel(self, title: str, text: str, style: str, *, subtitle: str = "") -> str: ...
@@ -31,7 +33,7 @@ class PlainLook:
         self._is_terminal = is_terminal
 
     def panel(self, title: str, text: str, style: str, *, subtitle: str = "") -> str:
-        return "".join(f"{part}\n" for part in (title, text, subtitle) if part)
+        return _lines(title, text, subtitle)
 
     def markdown(self, text: str) -> str:
         return f"{text}\n"
@@ -53,6 +55,8 @@ class ColourLook:
         self._screen = screen
 
     def panel(self, title: str, text: str, style: str, *, subtitle: str = "") -> str:
+        if len(text) > DRAWN_LIMIT:
+            return _lines(title, text, subtitle)
         from rich.panel import Panel
         from rich.text import Text
 
@@ -65,6 +69,8 @@ class ColourLook:
         )
 
     def markdown(self, text: str) -> str:
+        if len(text) > DRAWN_LIMIT:
+            return _lines(text)
         from rich.markdown import Markdown
 
         return self._drawn(Markdown(text, hyperlinks=False))
@@ -81,3 +87,7 @@ class ColourLook:
         sheet = StringIO()
         Console(file=sheet, force_terminal=True, width=self._screen.width, color_system="standard").print(drawing)
         return sheet.getvalue()
+
+
+def _lines(*parts: str) -> str:
+    return "".join(f"{part}\n" for part in parts if part)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from aar.client import SessionHandle
-from aar.display import plain
+from aar.display import plain, plain_json
 from aar.messages.events import (
     ApprovalResolved,
     AssistantMessage,
@@ -29,7 +29,7 @@ __all__ = ["JsonReport", "Report", "StreamReport", "TextReport", "event_line", "
 def event_line(record: Recorded) -> str:
     """One event as a line of JSON: its own fields, then `seq` (of facts) and `turn_id`."""
     place = {"seq": record.seq, "turn_id": record.turn_id} if record.seq else {"turn_id": record.turn_id}
-    event = encode_event(record.event).decode()
+    event = plain_json(encode_event(record.event).decode())
     return f"{event[:-1]},{json.dumps(place, separators=(',', ':'))[1:]}\n"
 
 
@@ -87,7 +87,7 @@ class JsonReport:
     async def end(self, stop: str, failure: str | None) -> None:
         document = result_document(self._handle, self._after, stop, failure)
         await self._screen.start_line()
-        await self._screen.say(json.dumps(document, ensure_ascii=False) + "\n")
+        await self._screen.say(plain_json(json.dumps(document, ensure_ascii=False)) + "\n")
 
 
 class StreamReport:

@@ -53,7 +53,7 @@ class Progress:
                 self._running[event.tool_call_id] = now
                 self._output = ""
             case ToolOutput():
-                self._output = event.text.rstrip("\n").rpartition("\n")[2] or self._output
+                self._output = _last_line(event.text) or self._output
             case ToolResult():
                 self._running.pop(event.tool_call_id, None)
                 self._since = now
@@ -80,7 +80,16 @@ class Progress:
         if self.is_cancelling:
             return "cancelling … (Ctrl+C again leaves)"
         if not self._running:
-            return f"{self._label} … {now - self._since:.0f} s (Ctrl+C cancels)"
-        names = ", ".join(plain(self._names.get(call, "tool")) for call in self._running)
+            return f"{_one_line(self._label)} … {now - self._since:.0f} s (Ctrl+C cancels)"
+        names = ", ".join(_one_line(self._names.get(call, "tool")) for call in self._running)
         text = f"{names} … {now - min(self._running.values()):.0f} s"
-        return f"{text}  {plain(self._output).expandtabs(4)}" if self._output else f"{text} (Ctrl+C cancels)"
+        return f"{text}  {self._output}" if self._output else f"{text} (Ctrl+C cancels)"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
+def _last_line(text: str) -> str:
+    """The line that stands last on a terminal after this text, also when it was written over others."""
+    return plain(text).rstrip("\n").rpartition("\n")[2].expandtabs(4)

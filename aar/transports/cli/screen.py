@@ -7,6 +7,7 @@ written; it is gone before anything else appears.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import sys
@@ -21,6 +22,7 @@ __all__ = ["Screen"]
 
 _CLEAR = "\r\x1b[K"
 _DEFAULT_WIDTH = 80
+_LEFT = (errno.EPIPE, errno.ECONNRESET)
 
 
 class Screen:
@@ -53,14 +55,16 @@ class Screen:
         return _DEFAULT_WIDTH
 
     async def say(self, text: str) -> None:
-        """Write to standard output. Raises `ClientGone` when its reader has left."""
+        """Write to standard output. Raises `ClientGone` when its reader has left, `OSError` for a disk that is full."""
         async with self._lock:
             await self._clear_status()
             self._remember(self._out_lines, text)
             try:
                 await self._write(self._out, text)
             except OSError as error:
-                raise ClientGone(f"standard output: {error.strerror or error}") from error
+                if error.errno in _LEFT or (self.out_is_terminal and error.errno == errno.EIO):
+                    raise ClientGone(f"standard output: {error.strerror or error}") from error
+                raise OSError(error.errno, error.strerror, "standard output") from error
 
     async def tell(self, text: str) -> None:
         """Write to standard error. Nobody reading it is no reason to stop."""

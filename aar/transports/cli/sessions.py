@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from aar.config import aar_home
-from aar.display import plain
+from aar.display import plain, plain_json
 from aar.errors import InvalidMessage, SessionNotFound, StoreUnavailable
 from aar.messages.events import (
     AssistantMessage,
@@ -198,4 +198,4 @@ def _document(session_id: str, stored: Any) -> str:
         "total_cost": header.total_cost,
         "events": [{**record.event.dump(), "seq": record.seq, "turn_id": record.turn_id} for record in stored.records],
     }
-    return json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n"
+    return plain_json(json.dumps(document, ensure_ascii=False, indent=2, default=str)) + "\n"

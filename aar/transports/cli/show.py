@@ -56,7 +56,8 @@ def prompt(*, raw: bool, layers: bool, flags: PromptFlags) -> int:
         found = await _layers(loaded_settings(flags))
         screen = Screen()
         if raw:
-            await screen.say(system_prompt(found) + "\n")
+            text = system_prompt(found)
+            await screen.say((plain(text) if screen.out_is_terminal else text) + "\n")
         elif layers:
             await screen.say(_listing(found))
         else:
@@ -78,7 +79,8 @@ async def _layers(loaded: Loaded) -> list[Layer]:
 def _listing(found: list[Layer]) -> str:
     lines = ["System prompt layers (assembled in order):"]
     for number, layer in enumerate(found, start=1):
-        size = f"({len(layer.text)} chars)" if layer.text is not None else "(not found — skipped)"
+        missing = layer.skipped or "not found"
+        size = f"({len(layer.text)} chars)" if layer.text is not None else f"({missing} — skipped)"
         lines.append(f"  {number}. {layer.label}  {plain(layer.source)}  {size}")
     loaded = [layer for layer in found if layer.text is not None]
     lines.append(f"{len(loaded)} layer(s) loaded · {len(system_prompt(found))} total chars")
