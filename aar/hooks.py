@@ -7,7 +7,7 @@ recorded as a notice and skipped; only `before_tool_call` is a guard, and a guar
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from aar.messages.events import ToolCall
 from aar.messages.provider import ProviderRequest, ProviderResponse
@@ -16,8 +16,7 @@ from aar.messages.tools import ToolOutcome
 __all__ = ["Block", "Hooks"]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Do not run this call; the model is told why."""
 
     reason: str
@@ -29,8 +28,7 @@ BeforeToolCall = Callable[[ToolCall], Awaitable[ToolCall | Block | None]]
 AfterToolCall = Callable[[ToolCall, ToolOutcome], Awaitable[ToolOutcome | None]]
 
 
-@dataclass(frozen=True)
-class Hooks:
+class Hooks(NamedTuple):
     """`None` from a hook leaves things as they are; a value replaces them and is what the next hook gets."""
 
     before_provider_call: tuple[BeforeProviderCall, ...] = ()
@@ -41,8 +39,7 @@ class Hooks:
 
     def and_then(self, other: Hooks) -> Hooks:
         """These hooks, followed by those."""
-        return replace(
-            self,
+        return self._replace(
             before_provider_call=self.before_provider_call + other.before_provider_call,
             after_provider_call=self.after_provider_call + other.after_provider_call,
             before_tool_call=self.before_tool_call + other.before_tool_call,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import trio
 
@@ -38,8 +38,7 @@ STOP_GRACE = 20.0  # seconds in which all sessions together close their turns
 TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
 
 
-@dataclass(frozen=True)
-class Runtime:
+class Runtime(NamedTuple):
     """`sessions` is the way in. `supervisor` runs further services next to Aar's own; `registry` finds them."""
 
     sessions: Sessions

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from aar.messages.events import ErrorEvent, Event, ProviderMeta, ToolCall, ToolResult
 from aar.messages.provider import Usage
@@ -37,8 +37,7 @@ __all__ = [
 # --- prices -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """USD per million tokens."""
 
     input_per_million: float = 0.0
@@ -92,7 +91,7 @@ def _prices(content: bytes) -> dict[str, Price]:
 def _price(entry: Any) -> Price | None:
     if not isinstance(entry, dict):
         return None
-    known = {name: entry[name] for name in Price.__dataclass_fields__ if name in entry}
+    known = {name: entry[name] for name in Price._fields if name in entry}
     if not known or not all(_is_amount(value) for value in known.values()):
         return None
     return Price(**{name: float(value) for name, value in known.items()})

@@ -10,7 +10,7 @@ import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import trio
 
@@ -32,8 +32,7 @@ CallItem = StreamChunk | StepRestarted | Notice | ProviderResponse
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """`attempts` in all, the first included. `stopping` cuts the wait before a retry short."""
 
     attempts: int
@@ -117,7 +116,7 @@ class _Call:
         """Seconds until the next attempt; raises the failure when there is none."""
         delay = self._policy.delay_after(failure, attempt)
         if delay is None:
-            logger.warning("giving up on %s after attempt %d: %s", self._provider.name, attempt, failure)
+            logger.info("giving up on %s after attempt %d: %s", self._provider.name, attempt, failure)
             logger.debug("the failure was", exc_info=failure)
             raise failure
         logger.info("attempt %d at %s failed, next in %.1f s: %s", attempt, self._provider.name, delay, failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -38,8 +38,7 @@ class RunningTurn:
     was_interrupted: bool = False
 
 
-@dataclass(frozen=True)
-class _Outcome:
+class _Outcome(NamedTuple):
     stop: TurnStop
     error: ErrorEvent | None = None
     refused: StoreError | None = None

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import trio
 
@@ -50,8 +50,7 @@ CLOSE_GRACE = 15.0  # seconds a session may take to close its turn before its fi
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(NamedTuple):
     """What the sessions of one runtime have in common. `provider` is one that the application brought itself."""
 
     config: AgentConfig
@@ -79,8 +78,7 @@ def sessions(shared: Shared) -> Callable[[Mailbox[SessionsCommand]], Awaitable[N
     return body
 
 
-@dataclass(frozen=True)
-class _Opening:
+class _Opening(NamedTuple):
     """How a session comes to life: what it starts from, and what is recorded first."""
 
     session_id: str
@@ -297,7 +295,9 @@ def _live_info(journal: Journal) -> SessionInfo:
         session_id=fold.session_id,
         cwd=str(fold.metadata.get("cwd", "")),
         title=str(fold.metadata.get("title") or fold.session_id[:12]),
-        updated_at=float(updated_at) if isinstance(updated_at, int | float) else 0.0,
+        updated_at=float(updated_at)
+        if isinstance(updated_at, int | float) and 0 <= updated_at < 253_000_000_000
+        else 0.0,
         state=fold.state,
         step_count=fold.step_count,
     )

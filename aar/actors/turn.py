@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import trio
 
@@ -58,8 +59,7 @@ class Controls:
     follow_ups: deque[UserMessage] = field(default_factory=deque)
 
 
-@dataclass(frozen=True)
-class _Ending:
+class _Ending(NamedTuple):
     stop: TurnStop
     error: ErrorEvent | None = None
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from aar.journal.sizes import CHARACTERS_PER_TOKEN, Sizes, estimate_token_count
 from aar.journal.transcript import Transcript
@@ -17,8 +16,7 @@ ContextStrategy = Literal["sliding_window", "compact", "none"]
 _TAIL_SHARE = 0.75  # of the window, for what follows the marker
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
+class _Cut(NamedTuple):
     """Keep the first `head` messages, then those from `start` on. `tokens` is about what lies between."""
 
     head: int

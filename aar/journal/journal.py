@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
+from typing import NamedTuple
 
 import trio
 
@@ -35,8 +36,7 @@ WRITE_TIMEOUT = 30.0  # seconds a store may take for one append before the turn 
 _CLOSES_HINTS = (AssistantMessage, ToolResult, TurnEnded)  # the facts that contain what hints had shown
 
 
-@dataclass(frozen=True, slots=True)
-class JournalStatistics:
+class JournalStatistics(NamedTuple):
     """`seq` is the newest fact; `hints` wait for readers; `furthest_behind` counts items of the slowest paced one."""
 
     seq: int

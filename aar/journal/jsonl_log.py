@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import trio
@@ -107,7 +106,7 @@ class JsonlLog:
         data = b"".join([header.to_json(), b"\n", *(encode_record(record)[1] for record in records)])
         seq = records[-1].seq if records else 0
         await self._in_thread(lambda: self._replace(data, seq))
-        self._counts = replace(self._counts, rewrites=self._counts.rewrites + 1)
+        self._counts = self._counts._replace(rewrites=self._counts.rewrites + 1)
 
     def statistics(self) -> LogStatistics:
         return self._counts

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from pydantic import BaseModel
@@ -30,8 +29,7 @@ class Damaged(ValueError):
     """These bytes were never written as a line: cut, or changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line as read: an event with its place (`seq` 0 in old files, which are counted), or a header's fields."""
 
     event: Event | None = None

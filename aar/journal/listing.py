@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from aar.journal.folder import Folder
 from aar.journal.store import Header, Page, StoredSession, checked_id, listing_entry
@@ -18,8 +18,7 @@ _TAIL = 8 * 1024
 _LONGEST_HEADER = 256 * 1024
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a file stands in a listing: newest first, then by name."""
 
     age: int

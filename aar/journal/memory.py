@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import trio
 
@@ -162,15 +162,14 @@ class _MemoryLog:
         kept.first = header
         kept.records = list(records)
         self._seq = records[-1].seq if records else 0
-        self._counts = replace(self._counts, rewrites=self._counts.rewrites + 1)
+        self._counts = self._counts._replace(rewrites=self._counts.rewrites + 1)
 
     def statistics(self) -> LogStatistics:
         return self._counts
 
     def _count(self, records: int, size: int, sync: bool) -> None:
         counts = self._counts
-        self._counts = replace(
-            counts,
+        self._counts = counts._replace(
             appends=counts.appends + 1,
             records=counts.records + records,
             bytes=counts.bytes + size,

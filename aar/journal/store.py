@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from aar.messages.events import AgentState, Recorded
 
@@ -130,8 +130,7 @@ class Stored:
         return self.records[-1].seq if self.records else 0
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSession:
+class StoredSession(NamedTuple):
     """An entry of a listing. `updated_at` is Unix time in seconds."""
 
     session_id: str
@@ -150,18 +149,24 @@ def listing_entry(session_id: str, first: Header, last: Header, changed_at: floa
         session_id=session_id,
         cwd=str(metadata.get("cwd") or ""),
         title=str(metadata.get("title") or session_id[:12]),
-        updated_at=float(updated_at) if isinstance(updated_at, int | float) else changed_at,
+        updated_at=_time(updated_at, changed_at),
         state=last.state,
         step_count=last.step_count,
     )
+
+
+def _time(value: Any, otherwise: float) -> float:
+    """`value` when it is a time between 1970 and the year 9999."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 253_000_000_000:
+        return otherwise
+    return float(value)
 
 
 Page = tuple[list[StoredSession], str]
 Names = list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class LogStatistics:
+class LogStatistics(NamedTuple):
     """What was written through one log since it was opened. `bytes` counts lines with their newlines."""
 
     appends: int = 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import trio
 
@@ -16,8 +15,7 @@ __all__ = ["Mailbox", "MailboxStatistics"]
 M = TypeVar("M")
 
 
-@dataclass(frozen=True, slots=True)
-class MailboxStatistics:
+class MailboxStatistics(NamedTuple):
     """`waiting` messages of at most `capacity`; `senders` wait for room; `owed` answers are not given yet."""
 
     capacity: int

@@ -10,10 +10,9 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import trio
 
@@ -47,8 +46,7 @@ class Exhausted(Enum):
     GIVE_UP = "as if the child had returned"
 
 
-@dataclass(frozen=True)
-class Child(Generic[M]):
+class Child(NamedTuple, Generic[M]):
     """What a supervisor needs to know of a service. `run` is called afresh at every start."""
 
     name: str
@@ -58,8 +56,7 @@ class Child(Generic[M]):
     capacity: int = 64
 
 
-@dataclass(frozen=True, slots=True)
-class ChildStatistics:
+class ChildStatistics(NamedTuple):
     """`crashes` since the child was started by its supervisor; `mailbox` as it is now."""
 
     name: str

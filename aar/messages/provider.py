@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from aar.messages.events import ProviderMeta, ReasoningBlock, ToolCall
 from aar.messages.tools import ToolSchema
@@ -149,8 +149,7 @@ class ProviderRequest:
     max_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StreamDelta:
+class StreamDelta(NamedTuple):
     """A piece of a streamed answer.
 
     `tool_call_delta` is a whole call, never a fragment. The terminal delta has `done`, the stop reason, and, when

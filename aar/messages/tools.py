@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 __all__ = ["ErrorCategory", "SideEffect", "ToolOutcome", "ToolSchema"]
 
@@ -42,8 +42,7 @@ class ToolSchema:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
+class ToolOutcome(NamedTuple):
     """Result of one call before it is recorded. `duration_ms` is 0 when the tool was never entered."""
 
     output: str

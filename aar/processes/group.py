@@ -9,8 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import trio
 
@@ -26,8 +25,7 @@ logger = logging.getLogger(__name__)
 START_SECONDS = 1.0  # that a keeper may take to say whether a forked command runs
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessStatistics:
+class ProcessStatistics(NamedTuple):
     """`seconds` since the start; `returncode` is None while the command runs."""
 
     pid: int

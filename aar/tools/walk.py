@@ -7,7 +7,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from aar.errors import ToolError
 from aar.safety.paths import PathGuard
@@ -20,8 +20,7 @@ _MAX_DEPTH = 100
 _SKIPPED = frozenset({"__pycache__", "node_modules", "venv", "dist", "build"})
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """`name` is relative to the session's folder, `path` absolute and free of links, `size` in bytes."""
 
     name: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 __all__ = ["RENDER_ROOM", "CommandResult", "Sandbox", "render"]
 
@@ -12,8 +11,7 @@ RENDER_ROOM = 64
 """Characters that `render` may add to the two outputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(NamedTuple):
     """What a command has left. `exit_code` is negative for a signal, and -1 when the time was up."""
 
     stdout: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from aar.client import SessionHandle, Sessions
 from aar.config import Loaded, aar_home, merge_config, secret_values
@@ -21,8 +21,7 @@ from aar.transports.cli.screen import Screen
 __all__ = ["Conversation", "here", "loaded_settings", "open_conversation", "two_sessions"]
 
 
-@dataclass(frozen=True)
-class Conversation:
+class Conversation(NamedTuple):
     """A live session and the settings it was opened with. `remark` says how it came to be, for people."""
 
     handle: SessionHandle

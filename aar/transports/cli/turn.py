@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import trio
 
@@ -19,8 +19,7 @@ __all__ = ["TurnView", "take_turn"]
 Show = Callable[[Recorded], Awaitable[None]]
 
 
-@dataclass(frozen=True)
-class TurnView:
+class TurnView(NamedTuple):
     """What a turn needs of the terminal. `show` gets every fact of the turn, and its hints.
 
     With a `pace` it gets every single hint, and the turn waits while `show` is so many items behind.
