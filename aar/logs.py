@@ -1,7 +1,8 @@
 """Logging, switched on by a transport: never by an import, never for a program that embeds Aar.
 
 Everything goes to standard error and, if asked, to a file. Known keys, and what looks like one, are cut out of
-the finished line, so a traceback cannot carry them either.
+the finished line, so a traceback cannot carry them either. Characters that steer a terminal are written as escapes:
+a record may repeat what a server or a file said.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ NOISY = ("httpx2", "httpcore2", "h11", "h2", "hpack", "trio", "hypercorn", "urwi
 """Loggers of libraries that tell of every request: they speak only at DEBUG."""
 
 _MASK = "[redacted]"
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _LOOKS_LIKE_A_KEY = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bAIza[A-Za-z0-9_-]{30,}|\bgh[pousr]_[A-Za-z0-9]{20,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
@@ -81,7 +83,16 @@ class RedactingFormatter(logging.Formatter):
         self.secrets = frozenset(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        return redact(super().format(record), self.secrets)
+        return _STEERING.sub(_escaped, redact(super().format(record), self.secrets))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name is logging's
+        """One record is one line, so that no message can pass for another record; a traceback keeps its lines."""
+        return super().formatMessage(record).replace("\n", "\\n")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]

@@ -180,3 +180,9 @@ def test_importing_configures_nothing_and_records_go_to_standard_error() -> None
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("", "INFO aar: hello\n")
+
+
+def test_no_record_steers_the_terminal_or_passes_for_two(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging()
+    logging.getLogger("aar.x").warning("said %s", "\x1b[2Jgone\x9b1m\u202e\r\nERROR aar: forged")
+    assert capsys.readouterr().err == ("WARNING aar.x: said \\x1b[2Jgone\\x9b1m\\u202e\\x0d\\nERROR aar: forged\n")

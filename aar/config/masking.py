@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from aar.messages.settings import AgentConfig, ProviderConfig
 
@@ -14,8 +14,10 @@ __all__ = ["masked", "secret_values", "without_keys"]
 MASK = "********"
 
 _SECRET_NAME = re.compile(r"api.?key|(^|[_-])key$|auth(?!_header)|token$|secret|passw|credential|cookie", re.IGNORECASE)
-_URL_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
-_QUERY_SECRET = re.compile(r"([?&](?:api[_-]?key|key|token|access_token|secret|sig)=)[^&#\s]+", re.IGNORECASE)
+_URL_LOGIN = re.compile(r"(?:(?<=://)|^)[^/?#\s]*@")
+_QUERY_VALUE = re.compile(r"([?&](?!(?:api[_-])?version=)[^=&#]*=)([^&#]+)", re.IGNORECASE)  # a version is no secret
+_BARE_QUERY = re.compile(r"(?<=\?)[^=&#]+(?=#|$)")
+_ADDRESS_NAME = re.compile(r"(?:^|_)(?:ur[il]|endpoint|address|proxy)$", re.IGNORECASE)
 
 
 def masked(config: AgentConfig) -> dict[str, Any]:
@@ -44,12 +46,27 @@ def _providers(config: AgentConfig) -> Iterator[ProviderConfig]:
 
 def _secrets_in(provider: ProviderConfig) -> Iterator[str]:
     yield provider.api_key
-    yield from _texts(_headers(provider.extra))
-    for name, value in provider.extra.items():
+    yield from _in_address(provider.base_url)
+    yield from _in_extra(provider.extra)
+
+
+def _in_extra(values: dict[str, Any]) -> Iterator[str]:
+    for name, value in values.items():
         if _is_secret(name, value):
             yield from _texts(value)
-    login = urlsplit(provider.base_url).password if "@" in provider.base_url else None
-    yield login or ""
+        elif _is_address(name, value):
+            yield from _in_address(value)
+        elif isinstance(value, dict):
+            yield from _in_extra(value)
+
+
+def _in_address(address: str) -> Iterator[str]:
+    """The password and the values of the query, as they are written and as they are meant."""
+    for login in _URL_LOGIN.findall(address)[:1]:
+        password = login[:-1].partition(":")[2] or login[:-1]
+        yield from (password, unquote(password))
+    for _, value in _QUERY_VALUE.findall(address):
+        yield from (value, unquote(value))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -59,15 +76,25 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         for inner in value.values():
             yield from _texts(inner)
-
-
-def _headers(extra: dict[str, Any]) -> dict[str, Any]:
-    headers = extra.get("extra_headers")
-    return headers if isinstance(headers, dict) else {}
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
 
 
 def _is_secret(name: str, value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return "headers" in name.lower()
     return isinstance(value, str) and bool(value) and bool(_SECRET_NAME.search(name))
+
+
+def _is_address(name: str, value: Any) -> bool:
+    return isinstance(value, str) and ("://" in value or bool(_ADDRESS_NAME.search(name)))
+
+
+def _address(address: str, mask: str) -> str:
+    """The URL with `mask` for the login and for every value of the query."""
+    address = _URL_LOGIN.sub(f"{mask}@" if mask else "", address, count=1)
+    return _BARE_QUERY.sub(mask, _QUERY_VALUE.sub(rf"\1{mask}", address))
 
 
 def _providers_changed(config: AgentConfig, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
@@ -79,20 +106,40 @@ def _providers_changed(config: AgentConfig, change: Callable[[dict[str, Any]], d
 
 
 def _mask(provider: dict[str, Any]) -> dict[str, Any]:
-    extra = {name: MASK if _is_secret(name, value) else value for name, value in provider["extra"].items()}
-    if headers := _headers(extra):
-        extra["extra_headers"] = dict.fromkeys(headers, MASK)
     return {
         **provider,
         "api_key": MASK if provider["api_key"] else "",
-        "base_url": _QUERY_SECRET.sub(rf"\1{MASK}", _URL_LOGIN.sub(f"{MASK}@", provider["base_url"])),
-        "extra": extra,
+        "base_url": _address(provider["base_url"], MASK),
+        "extra": _mask_extra(provider["extra"]),
     }
+
+
+def _mask_extra(values: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for name, value in values.items():
+        if _is_secret(name, value):
+            shown[name] = dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+        elif _is_address(name, value):
+            shown[name] = _address(value, MASK)
+        else:
+            shown[name] = _mask_extra(value) if isinstance(value, dict) else value
+    return shown
 
 
 def _strip(provider: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in provider.items() if key != "api_key"}
-    extra = provider["extra"].items()
-    kept["extra"] = {name: value for name, value in extra if name != "extra_headers" and not _is_secret(name, value)}
-    kept["base_url"] = _QUERY_SECRET.sub(r"\1", _URL_LOGIN.sub("", provider["base_url"]))
+    kept["extra"] = _strip_extra(provider["extra"])
+    kept["base_url"] = _address(provider["base_url"], "")
+    return kept
+
+
+def _strip_extra(values: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, value in values.items():
+        if _is_secret(name, value):
+            continue
+        if _is_address(name, value):
+            kept[name] = _address(value, "")
+        else:
+            kept[name] = _strip_extra(value) if isinstance(value, dict) else value
     return kept

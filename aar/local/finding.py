@@ -100,7 +100,8 @@ async def _running_server(servers: Mapping[str, str], passed_over: list[str]) ->
         remark += f" It has {more} more: choose with --model."
     if others:
         remark += f" Also running: {', '.join(others)}."
-    chosen = ProviderConfig(name="generic", model=model, base_url=servers[first])
+    # Whoever listens there was not named by the user: a key from the environment is not for them.
+    chosen = ProviderConfig(name="generic", model=model, base_url=servers[first], extra={"use_environment": False})
     return Found(chosen, (*passed_over, remark))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 
 __all__ = ["PROVIDER_SECRETS", "child_environment"]
@@ -21,22 +22,37 @@ PROVIDER_SECRETS = frozenset(
         "REPLICATE_API_TOKEN",
     }
 )
-SECRET_ENDINGS = ("_API_KEY", "_API_KEYS", "_APIKEY", "_API_TOKEN")
+ENDPOINTS = frozenset({"GENERIC_ENDPOINT"})
+"""These hold an address, which may hold a login."""
+
+_VENDORS = (
+    "ANTHROPIC|CLAUDE|OPENAI|AZURE_OPENAI|AZURE_AI|OPENROUTER|GEMINI|GENERIC|GOOGLE_AI|GOOGLE_GENAI|MISTRAL|GROQ|COHERE"
+    "|DEEPSEEK|XAI|GROK|TOGETHER|FIREWORKS|PERPLEXITY|CEREBRAS|NVIDIA|REPLICATE|HF|HUGGINGFACE|OLLAMA|DASHSCOPE|MOONSHOT"
+)
+_SECRET = re.compile(
+    rf".*_API_?(?:KEYS?|TOKEN)(?:_\d+)?|(?:{_VENDORS})(?:_\w+)?_(?:KEYS?|TOKENS?|SECRETS?)(?:_\d+)?", re.DOTALL
+)
+_LOGIN = re.compile(r"(?:(?<=://)|^)[^/?#\s]*@")
 
 
 def child_environment(
     *, keep: Iterable[str] = (), extra: Mapping[str, str] | None = None, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """`base` (this process's environment) without model keys and Aar's own tokens, then `extra`.
+    """`base` (this process's environment) without model keys, logins to models and Aar's own tokens, then `extra`.
 
     Names in `keep` stay although they look like keys. `extra` is taken as it is: whoever names a value means it.
     """
     source = os.environ if base is None else base
     kept = frozenset(keep)
-    return {name: value for name, value in source.items() if name in kept or not _is_secret(name)} | dict(extra or {})
+    passed = {
+        name: _LOGIN.sub("", value) if name in ENDPOINTS and name not in kept else value
+        for name, value in source.items()
+        if name in kept or not _is_secret(name)
+    }
+    return passed | dict(extra or {})
 
 
 def _is_secret(name: str) -> bool:
     upper = name.upper()
     ours = upper.startswith("AAR_") and upper.endswith(("_TOKEN", "_KEY", "_SECRET"))
-    return ours or upper == "API_KEY" or upper in PROVIDER_SECRETS or upper.endswith(SECRET_ENDINGS)
+    return ours or upper == "API_KEY" or upper in PROVIDER_SECRETS or bool(_SECRET.fullmatch(upper))

@@ -44,6 +44,7 @@ _KINDS: tuple[tuple[tuple[str, ...], type[ProviderError], str], ...] = (
         ProviderTimeout,
         "request timed out",
     ),
+    (("LocalProtocolError",), ProviderError, "request cannot be sent"),  # our own mistake: it would come back
     (
         (
             "ProtocolError",

@@ -9,16 +9,16 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import trio
 
-from aar.errors import BadProviderReply, ProviderError
+from aar.errors import BadProviderReply, InvalidSetting, ProviderError
 from aar.messages.provider import ProviderRequest, ProviderResponse, StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.base import Assembly, Provider, replay
 from aar.providers.failures import as_provider_error, describe_body, error_for_status, error_in_answer, timed_out
-from aar.providers.http import CONNECT_TIMEOUT, HttpPool, open_chunks
+from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, open_chunks
 from aar.providers.openai_stream import ChatStream
 from aar.providers.openai_wire import encode_json, encode_message, encode_tools, parse_answer, response_format
 from aar.providers.sse import SseParser
@@ -33,9 +33,13 @@ _log = logging.getLogger(__name__)
 BODY_LIMIT = 64 * 1024 * 1024  # bytes of an answer that is not streamed
 ERROR_LIMIT = 64 * 1024  # bytes of an error's body that are read
 TRAILER_TIMEOUT = 2.0  # seconds to wait for usage once the answer is finished
+STALE_TIMEOUT = 1.0  # seconds within which a kept connection that the server had closed already fails
 DRAIN_TIMEOUT = 0.05  # seconds to wait for the end of the body, so that the connection can be used again
 
 _UNSUPPORTED = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|not permitted|not allowed", re.IGNORECASE)
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 CODEC = "openai"  # under this name a history keeps the bytes of its messages
 
@@ -58,12 +62,16 @@ class GenericProvider(Provider):
         pool: HttpPool | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """`pool` may be shared and is not closed here; `environ` gives the key and the URL that `config` leaves out."""
+        """`pool` may be shared and is not closed here; `environ` gives the key and the URL that `config` leaves out,
+        unless `extra.use_environment` is false. Raises `InvalidSetting` for a URL, key or header that cannot be one.
+        """
         super().__init__(config)
         extra = config.extra
+        if extra.get("use_environment", True) is False:
+            environ = {}
         address = config.base_url or extra.get("endpoint") or environ.get("GENERIC_ENDPOINT") or ""
-        self.endpoint = chat_endpoint(address)
-        self.api_key = (config.api_key or environ.get("GENERIC_API_KEY") or "").strip()
+        self._use(chat_endpoint(address), (config.api_key or environ.get("GENERIC_API_KEY") or "").strip())
+        self._warn_of_plain_http()
         self.supports_tools = bool(extra.get("supports_tools", True))
         self.supports_reasoning = bool(extra.get("supports_reasoning", False))
         self.supports_vision = bool(extra.get("supports_vision", "vision" in config.model or "4o" in config.model))
@@ -73,6 +81,11 @@ class GenericProvider(Provider):
         self._format = self._response_format()
         self._pool = pool or HttpPool()
         self._owns_pool = pool is None
+
+    def _use(self, endpoint: str, api_key: str) -> None:
+        self.endpoint, self.api_key = endpoint, api_key
+        self._sent_headers = self._headers()
+        self._secrets = self._secret_texts()
 
     async def aclose(self) -> None:
         if self._owns_pool:
@@ -111,12 +124,13 @@ class GenericProvider(Provider):
             yield
         except ProviderError as error:
             error.provider = self.name
+            error.args = tuple(self._hidden(part) if isinstance(part, str) else part for part in error.args)
             raise
         except httpx2.ConnectTimeout as error:
             raise timed_out(self.name, CONNECT_TIMEOUT, f"no connection to {self._server}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
             found = as_provider_error(error, self.name)
-            found.args = (f"{found} ({self._server})",)
+            found.args = (self._hidden(f"{found} ({self._server})"),)
             raise found from error
 
     @asynccontextmanager
@@ -134,7 +148,7 @@ class GenericProvider(Provider):
                     self._left_out, self._max_tokens_field = left_out, field
                     yield response
                     return
-                text = await _error_text(response)
+                text = self._hidden(await _error_text(response))
                 refused = self._refused_field(response.status_code, text, left_out, field)
                 if not refused:
                     raise error_for_status(response.status_code, text, response.headers, self.name)
@@ -147,13 +161,24 @@ class GenericProvider(Provider):
     async def _send(self, stack: AsyncExitStack, body: bytes) -> httpx2.Response:
         import httpx2
 
-        def opened() -> Any:
-            return self._pool.open_stream("POST", self.endpoint, headers=self._headers(), content=body)
+        is_new = False
 
+        async def trace(event: str, _: Mapping[str, Any]) -> None:
+            nonlocal is_new
+            is_new = is_new or event == "connection.connect_tcp.started"
+
+        def opened() -> Any:
+            return self._pool.open_stream(
+                "POST", self.endpoint, headers=self._sent_headers, content=body, extensions={"trace": trace}
+            )
+
+        began = trio.current_time()
         try:
             return await stack.enter_async_context(opened())
         except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
-            # A kept connection that the server closed at the same moment. Nothing was received: once more.
+            # Once more, if the server had closed a kept connection. Any other may have worked on the request already.
+            if is_new or trio.current_time() - began > STALE_TIMEOUT:
+                raise
             return await stack.enter_async_context(opened())
 
     def _refused_field(self, status: int, text: str, left_out: frozenset[str], field: str) -> str:
@@ -169,12 +194,38 @@ class GenericProvider(Provider):
         return ""
 
     def _headers(self) -> dict[str, str]:
+        """Raises `InvalidSetting` for what no header can carry."""
         headers = {"content-type": "application/json"}
         if self.api_key:
             name = str(self.config.extra.get("auth_header") or "").lower()
             headers[name or "authorization"] = self.api_key if name else f"Bearer {self.api_key}"
         more = self.config.extra.get("extra_headers") or {}
-        return headers | {str(name).lower(): str(value) for name, value in more.items()}
+        if not isinstance(more, dict):
+            raise InvalidSetting("provider.extra.extra_headers must be an object of names and values")
+        headers |= {str(name).lower(): str(value) for name, value in more.items()}
+        for name, value in headers.items():
+            if _CONTROLS.search(value) or not _HEADER_NAME.fullmatch(name):
+                what = "provider.api_key" if self.api_key and self.api_key in value else "provider.extra.extra_headers"
+                raise InvalidSetting(f"{what}: the header {name!r} would hold characters that no header can carry")
+        return headers
+
+    def _secret_texts(self) -> list[str]:
+        """What no error may repeat, the longest first."""
+        own = {value for name, value in self._sent_headers.items() if name != "content-type" and len(value) >= 6}
+        if len(self.api_key) >= 4:
+            own.add(self.api_key)
+        own |= {token for value in own if len(token := value.rpartition(" ")[2]) >= 6}
+        return sorted(own, key=len, reverse=True)
+
+    def _hidden(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    def _warn_of_plain_http(self) -> None:
+        parts = urlsplit(self.endpoint)
+        if parts.scheme == "http" and self.api_key and not is_loopback(parts.hostname or ""):
+            _log.warning("The key goes to %s unencrypted: use https://", self._server)
 
     def _body(self, request: ProviderRequest, streaming: bool, left_out: frozenset[str], field: str) -> bytes:
         messages = request.messages.encoded(CODEC, encode_message)
@@ -236,13 +287,17 @@ class GenericProvider(Provider):
 
 
 def chat_endpoint(address: str) -> str:
-    """The URL to post to: a server or its `/v1` root is completed, any other path is used as it is."""
+    """The URL to post to: a server or its `/v1` root is completed, any other path is used as it is.
+
+    Without a scheme it is `https`, on this machine `http`. Raises `InvalidSetting` for what is no such URL.
+    """
     address = address.strip()
     if not address:
         return ""
     if "://" not in address:
-        address = f"http://{address}"
-    parts = urlsplit(address)
+        host = _split(f"http://{address}").hostname or ""
+        address = f"{'http' if is_loopback(host) else 'https'}://{address}"
+    parts = _split(address)
     path = parts.path.rstrip("/")
     if not path:
         path = "/v1/chat/completions"
@@ -251,6 +306,17 @@ def chat_endpoint(address: str) -> str:
     else:
         path = parts.path
     return urlunsplit(parts._replace(path=path))
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or _CONTROLS.search(address) or " " in address:
+        raise InvalidSetting("provider.base_url is no URL of a server: write it like https://host/v1")
+    return parts
 
 
 async def _read_trailer(reading: ChatStream, parser: SseParser, chunks: AsyncIterator[bytes]) -> list[StreamDelta]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import trio
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["CONNECT_TIMEOUT", "HttpPool", "open_chunks"]
+__all__ = ["CONNECT_TIMEOUT", "HttpPool", "is_loopback", "open_chunks"]
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CLOSE_TIMEOUT = 2.0  # seconds
@@ -62,7 +62,13 @@ class HttpPool:
 
     @asynccontextmanager
     async def open_stream(
-        self, method: str, url: str, *, headers: Mapping[str, str] | None = None, content: bytes | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        extensions: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[httpx2.Response, None]:
         """Send a request; the block starts when the headers of the answer are there, its body unread.
 
@@ -71,7 +77,9 @@ class HttpPool:
         shard = await self._shard(self._route(url))
         shard.in_use += 1
         try:
-            request = shard.client.build_request(method, _parsed(url), headers=headers, content=content)
+            request = shard.client.build_request(
+                method, _parsed(url), headers=headers, content=content, extensions=extensions
+            )
             response = await shard.client.send(request, stream=True)
             try:
                 yield response
@@ -107,7 +115,7 @@ class HttpPool:
         if self._proxies is None:
             self._proxies = getproxies_environment()
         proxy = self._proxies.get(scheme) or self._proxies.get("all") or ""
-        if not proxy or _is_loopback(host) or proxy_bypass(host):
+        if not proxy or is_loopback(host) or proxy_bypass(host):
             return ""
         return proxy if "://" in proxy else f"http://{proxy}"
 
@@ -143,7 +151,8 @@ def _parsed(url: str) -> httpx2.URL:
     return httpx2.URL(url)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine itself."""
     return host == "localhost" or host.endswith(".localhost") or host.startswith("127.") or host == "::1"
 
 

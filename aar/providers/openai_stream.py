@@ -14,12 +14,15 @@ from aar.errors import AnswerCut, BadProviderReply
 from aar.messages.events import ProviderMeta, ReasoningBlock
 from aar.messages.provider import StreamDelta
 from aar.providers.failures import error_in_answer
-from aar.providers.openai_wire import stop_reason, text_and_thoughts, tool_calls, usage_of
+from aar.providers.openai_wire import stop_reason, text_and_thoughts, text_of, tool_calls, usage_of
 from aar.providers.thinking import ThinkingRouter, reasoning_piece
 
 __all__ = ["ChatStream"]
 
 _log = logging.getLogger(__name__)
+
+ANSWER_LIMIT = 8_000_000  # characters of text, thoughts and arguments together
+CALL_LIMIT = 1024
 
 
 class _Call:
@@ -50,11 +53,13 @@ class ChatStream:
         self._thoughts: list[str] = []
         self._request_id = ""
         self._usage: dict[str, int] = {}
+        self._size = 0
 
     def read(self, events: list[str]) -> StreamDelta:
         """What these events say; an empty delta when they say nothing.
 
-        Raises `ProviderError` for an error that the server reports, `BadProviderReply` for what is no chunk.
+        Raises `ProviderError` for an error that the server reports, `BadProviderReply` for what is no chunk and
+        for an answer that does not end.
         """
         said: list[str] = []
         thought: list[str] = []
@@ -67,7 +72,11 @@ class ChatStream:
                     self._take(chunk, said, thought)
                 except (AttributeError, KeyError, IndexError, TypeError) as error:
                     raise BadProviderReply(f"A chunk has an unexpected shape: {event[:200]}") from error
-        return self._delta("".join(said), "".join(thought))
+        text, thoughts = "".join(said), "".join(thought)
+        self._size += len(text) + len(thoughts)
+        if self._size > ANSWER_LIMIT:
+            raise BadProviderReply(f"The answer has more than {ANSWER_LIMIT:,} characters", provider=self._provider)
+        return self._delta(text, thoughts)
 
     def end(self) -> list[StreamDelta]:
         """The last deltas: what was held back, the tool calls, the terminal one.
@@ -107,8 +116,8 @@ class ChatStream:
         if chunk.get("error") or chunk.get("object") == "error":
             raise error_in_answer(chunk, self._provider)
         if not self._request_id:
-            self._request_id = chunk.get("id") or ""
-            self._model = chunk.get("model") or self._model
+            self._request_id = text_of(chunk.get("id"))
+            self._model = text_of(chunk.get("model")) or self._model
         if usage := chunk.get("usage"):
             self._usage = usage_of(usage)
         choices = chunk.get("choices")
@@ -118,7 +127,7 @@ class ChatStream:
         if delta := choice.get("delta") or choice.get("message"):
             self._take_delta(delta, said, thought)
         if finish := choice.get("finish_reason"):
-            self.finish = finish
+            self.finish = text_of(finish)
 
     def _take_delta(self, delta: dict[str, Any], said: list[str], thought: list[str]) -> None:
         if content := delta.get("content"):
@@ -134,18 +143,19 @@ class ChatStream:
         if piece := reasoning_piece(delta):
             thought.append(piece)
         if refusal := delta.get("refusal"):
-            said.append(refusal)
+            said.append(text_of(refusal))
         for part in delta.get("tool_calls") or ():
             self._take_call(part)
 
     def _take_call(self, part: dict[str, Any]) -> None:
         function = part.get("function") or {}
         call = self._call_for(part, function)
-        call.id = call.id or part.get("id") or ""
-        call.name = call.name or function.get("name") or ""
+        call.id = call.id or text_of(part.get("id"))
+        call.name = call.name or text_of(function.get("name"))
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             call.pieces.append(arguments)
+            self._size += len(arguments)
         elif arguments is not None:
             call.whole = arguments
 
@@ -154,7 +164,7 @@ class ChatStream:
 
         Calls are told apart by `index`; servers that leave it out, or always say 0, name each new call.
         """
-        index, call_id = part.get("index"), part.get("id") or ""
+        index, call_id = part.get("index"), text_of(part.get("id"))
         known = [call for call in self._calls if call.index == index]
         if not known and (index is not None or not self._calls):
             return self._new_call(index)
@@ -165,6 +175,8 @@ class ChatStream:
         return call
 
     def _new_call(self, index: Any) -> _Call:
+        if len(self._calls) >= CALL_LIMIT:
+            raise BadProviderReply(f"The answer has more than {CALL_LIMIT} tool calls", provider=self._provider)
         self._calls.append(_Call(index))
         return self._calls[-1]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
     "response_format",
     "stop_reason",
     "text_and_thoughts",
+    "text_of",
     "tool_calls",
     "usage_of",
     "wire_messages",
@@ -36,6 +38,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # `json.dumps` would make one at every call
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+MAX_COUNT = 2**53  # tokens; a count beyond is nonsense, and not every reader of JSON could hold it
 _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "content_filter": "error"}
 
 
@@ -80,7 +84,9 @@ def _tool_use(block: dict[str, Any]) -> dict[str, Any]:
     # Arguments that came damaged are kept as {"raw": text} and go back as that object: a server that reads its own
     # history as JSON would fail on the text itself, at every request from then on.
     arguments = json.dumps(block.get("input") or {}, ensure_ascii=False)
-    return {"id": block["id"], "type": "function", "function": {"name": block["name"], "arguments": arguments}}
+    # A name that a model made up would be refused with the whole history, at every request from then on.
+    name = _NO_NAME.sub("_", block["name"])[:64] or "unknown"
+    return {"id": block["id"], "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _tool_result(block: dict[str, Any]) -> dict[str, Any]:
@@ -199,9 +205,16 @@ def usage_of(usage: Any) -> dict[str, int]:
 
 
 def _count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return max(0, int(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return int(min(max(0, value), MAX_COUNT))
+
+
+def text_of(value: Any) -> str:
+    """An id or a name as text: some servers send numbers."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def text_and_thoughts(content: Any) -> tuple[str, str]:
@@ -239,9 +252,9 @@ def _parse_answer(body: Any, provider: str, model: str, splits_tags: bool) -> Pr
     thoughts = [field] if (field := reasoning_of(message) or thought) else []
     if splits_tags and not thoughts:
         text, thoughts = extract_thinking(text)
-    functions = [(call.get("id"), call["function"]) for call in message.get("tool_calls") or ()]
+    functions = [(text_of(call.get("id")), call["function"]) for call in message.get("tool_calls") or ()]
     calls = tool_calls(
-        ((call_id, function.get("name") or "", function.get("arguments")) for call_id, function in functions),
+        ((call_id, text_of(function.get("name")), function.get("arguments")) for call_id, function in functions),
         is_cut=finish == "length",
     )
     return ProviderResponse(
@@ -251,8 +264,8 @@ def _parse_answer(body: Any, provider: str, model: str, splits_tags: bool) -> Pr
         reasoning=tuple(ReasoningBlock(content=item, data={"provider": provider}) for item in thoughts),
         meta=ProviderMeta(
             provider=provider,
-            model=body.get("model") or model,
+            model=text_of(body.get("model")) or model,
             usage=usage_of(body.get("usage")),
-            request_id=body.get("id") or "",
+            request_id=text_of(body.get("id")),
         ),
     )

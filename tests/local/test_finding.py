@@ -50,12 +50,17 @@ async def unused_address() -> str:
     return f"http://127.0.0.1:{port}/v1"
 
 
+def found_server(address: str, model: str) -> ProviderConfig:
+    """As it is chosen: whoever listens there gets no key from the environment."""
+    return ProviderConfig(name="generic", model=model, base_url=address, extra={"use_environment": False})
+
+
 async def test_a_running_server_is_used_and_named() -> None:
     requests: list[bytes] = []
     async with model_server(list_of("qwen3:8b", "llama3"), requests.append) as address:
         found = await find_model({}, servers={"LM Studio": await unused_address(), "Ollama": address})
     assert found == Found(
-        ProviderConfig(name="generic", model="qwen3:8b", base_url=address),
+        found_server(address, model="qwen3:8b"),
         (f"Using qwen3:8b of Ollama at {address}, found running on this machine. It has 1 more: choose with --model.",),
     )
     assert [request.split(b"\r\n")[0] for request in requests] == [b"GET /v1/models HTTP/1.1"]
@@ -64,7 +69,7 @@ async def test_a_running_server_is_used_and_named() -> None:
 async def test_of_several_servers_the_preferred_one_is_used_and_the_others_are_mentioned() -> None:
     async with model_server(list_of("one")) as first, model_server(list_of("two")) as second:
         found = await find_model({}, servers={"Ollama": first, "vLLM": second})
-    assert found.provider == ProviderConfig(name="generic", model="one", base_url=first)
+    assert found.provider == found_server(first, model="one")
     assert found.remarks == (f"Using one of Ollama at {first}, found running on this machine. Also running: vLLM.",)
 
 
@@ -106,7 +111,7 @@ async def test_silent_servers_cost_a_third_of_a_second_altogether(autojump_clock
 async def test_a_fast_server_is_found_beside_a_silent_one() -> None:
     async with model_server(None) as silent, model_server(list_of("mistral")) as fast:
         found = await find_model({}, servers={"Ollama": silent, "llama.cpp": fast})
-    assert found.provider == ProviderConfig(name="generic", model="mistral", base_url=fast)
+    assert found.provider == found_server(fast, model="mistral")
 
 
 async def test_a_configured_endpoint_comes_before_what_runs_by_chance() -> None:
@@ -126,7 +131,7 @@ async def test_a_key_without_its_adapter_is_mentioned_and_the_search_goes_on(mon
     monkeypatch.setitem(PROVIDERS, "gemini", "aar.providers.not_there:Provider")
     async with model_server(list_of("phi4")) as address:
         found = await find_model({"GEMINI_API_KEY": "k", "OPENAI_API_KEY": "  "}, servers={"Ollama": address})
-    assert found.provider == ProviderConfig(name="generic", model="phi4", base_url=address)
+    assert found.provider == found_server(address, model="phi4")
     assert found.remarks == (
         "GEMINI_API_KEY is set, but this version of Aar has no provider 'gemini' yet.",
         f"Using phi4 of Ollama at {address}, found running on this machine.",

@@ -18,6 +18,11 @@ OURS = {
     "Some_Api_Key": "canary",
     "ANTHROPIC_AUTH_TOKEN": "canary",
     "HF_TOKEN": "canary",
+    "AZURE_OPENAI_KEY": "canary",
+    "OPENAI_KEY": "canary",
+    "ANTHROPIC_KEY": "canary",
+    "OPENAI_API_KEY_2": "canary",
+    "OPENROUTER_TOKEN": "canary",
     "AAR_HTTP_TOKEN": "canary",
 }
 
@@ -46,3 +51,9 @@ async def test_neither_the_command_nor_its_keeper_carries_a_key(monkeypatch: pyt
         seen = b"".join([chunk async for chunk in process.stdout])
     assert seen.count(b"PATH=") >= 2
     assert b"canary-4711" not in seen
+
+
+def test_the_address_of_a_model_server_loses_its_login() -> None:
+    base = {"GENERIC_ENDPOINT": "https://ada:canary@models.example/v1", "OTHER": "https://ada:own@example.org"}
+    assert child_environment(base=base) == base | {"GENERIC_ENDPOINT": "https://models.example/v1"}
+    assert child_environment(base=base, keep=["GENERIC_ENDPOINT"]) == base

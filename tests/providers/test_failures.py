@@ -75,7 +75,11 @@ class RateLimitError(APIStatusError): ...
         (APIConnectionError("gone"), NO_CONNECTION, True),
         (ProviderUnavailable("gone"), NO_CONNECTION, True),
         (httpx2.RemoteProtocolError("cut"), CUT.format("RemoteProtocolError"), True),
-        (httpx2.LocalProtocolError("odd"), CUT.format("LocalProtocolError"), True),
+        (
+            httpx2.LocalProtocolError("odd"),
+            "Provider error (LocalProtocolError): Generic provider request cannot be sent: odd",
+            False,
+        ),
         (httpx2.ReadError("reset"), CUT.format("ReadError"), True),
         (ConnectionResetError(104, "reset"), CUT.format("ConnectionResetError"), True),
         (AnswerCut("cut"), CUT.format("AnswerCut"), True),

@@ -14,6 +14,7 @@ from aar._version import __version__
 from aar.errors import (
     BadProviderReply,
     ContextTooLong,
+    InvalidSetting,
     ProviderError,
     ProviderRateLimited,
     ProviderTimeout,
@@ -66,6 +67,8 @@ async def asked(provider: GenericProvider, *, streaming: bool) -> Any:
         ("https://h/openai/deployments/d/chat/completions?v=2", "https://h/openai/deployments/d/chat/completions?v=2"),
         ("https://h/other/", "https://h/other/"),
         (" localhost:8080 ", "http://localhost:8080/v1/chat/completions"),
+        ("[::1]:8080", "http://[::1]:8080/v1/chat/completions"),
+        ("models.example/v1", "https://models.example/v1/chat/completions"),
         ("", ""),
     ],
 )
@@ -413,17 +416,20 @@ async def test_connecting_gives_up_after_ten_seconds(autojump_clock: trio.testin
     assert trio.current_time() >= 10
 
 
-async def test_a_connection_that_dies_before_anything_came_is_tried_once_more(server: Any) -> None:
+async def test_a_kept_connection_that_was_closed_is_replaced_once(server: Any) -> None:
     async def hang_up(connection: Any) -> None:
         await connection.close()
 
+    server.sends_json(ANSWER)
     server.plays(hang_up)
     server.sends_json(ANSWER)
-    answer = await completed(provider_at(server.url))
-    assert (answer.content, len(server.requests), server.connections) == ("hello", 2, 2)
+    provider = provider_at(server.url)
+    await provider.complete(asking())
+    answer = await completed(provider)
+    assert (answer.content, len(server.requests), server.connections) == ("hello", 3, 2)
 
 
-async def test_a_server_that_always_hangs_up_is_asked_twice(server: Any) -> None:
+async def test_a_server_that_hangs_up_on_a_new_connection_is_not_asked_again(server: Any) -> None:
     async def hang_up(connection: Any) -> None:
         await connection.close()
 
@@ -431,7 +437,7 @@ async def test_a_server_that_always_hangs_up_is_asked_twice(server: Any) -> None
     with pytest.raises(ProviderUnavailable) as caught:
         await completed(provider_at(server.url))
     assert caught.value.retryable
-    assert len(server.requests) == 2
+    assert len(server.requests) == 1
 
 
 async def test_one_connection_serves_one_answer_after_the_other(server: Any) -> None:
@@ -510,9 +516,58 @@ async def test_a_server_that_streams_although_it_was_not_asked_to_is_understood(
     assert (await completed(provider_at(server.url))).content == "The capital of France is Paris."
 
 
-async def test_an_address_that_is_none_is_an_error_of_the_provider() -> None:
-    with pytest.raises(ProviderError):
-        await completed(provider_at("http://exa mple/v1"))
+@pytest.mark.parametrize("address", ["http://exa mple/v1", "http://[::1", "ftp://host/v1", "https://", "h:port"])
+def test_an_address_that_is_none_is_refused_at_once(address: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"^provider\.base_url is no URL"):
+        provider_at(address)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"api_key": "secret\nkey"}, r"provider\.api_key"),
+        ({"extra": {"extra_headers": "x"}}, r"provider\.extra\.extra_headers"),
+        ({"extra": {"extra_headers": {"X-A": "secret\r\nX-B: 1"}}}, r"provider\.extra\.extra_headers"),
+        ({"extra": {"extra_headers": {"X A": "1"}}}, r"provider\.extra\.extra_headers"),
+        ({"extra": {"timeout": "x"}}, r"provider\.extra\.timeout"),
+    ],
+)
+def test_what_no_header_or_limit_can_be_is_refused_without_the_secret(settings: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidSetting, match=field) as caught:
+        provider_at("http://localhost", **settings)
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_server_that_was_only_found_gets_no_key(server: Any) -> None:
+    server.sends_json(ANSWER)
+    extra = {"use_environment": False}
+    await completed(provider_at(server.url, {"GENERIC_API_KEY": "cloud-key"}, extra=extra))
+    assert headers_of(server) == USUAL
+
+
+@pytest.mark.parametrize("kind", ["status", "answer", "text"])
+async def test_no_error_repeats_the_key_or_a_header(kind: str, server: Any) -> None:
+    said = "you sent Bearer my-own-key and header-value"
+    if kind == "text":
+        server.sends_json(said.encode())
+    else:
+        server.sends_json({"error": {"message": said}}, status=401 if kind == "status" else 200)
+    provider = provider_at(
+        server.url, api_key="my-own-key", extra={"auth_header": "x-key", "extra_headers": {"X-A": "header-value"}}
+    )
+    with pytest.raises(ProviderError, match="you sent Bearer") as caught:
+        await completed(provider)
+    assert "my-own-key" not in str(caught.value)
+    assert "header-value" not in str(caught.value)
+
+
+def test_a_key_that_travels_unencrypted_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    provider_at("http://127.0.0.1:1", api_key="k")
+    provider_at("https://models.example", api_key="k")
+    provider_at("http://models.example")
+    assert caplog.messages == []
+    provider_at("http://models.example", api_key="k")
+    assert caplog.messages == ["The key goes to http://models.example/v1/chat/completions unencrypted: use https://"]
 
 
 async def test_a_key_with_letters_that_headers_cannot_carry_is_an_error_without_the_key(server: Any) -> None:

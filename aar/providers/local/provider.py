@@ -95,7 +95,7 @@ class LocalProvider(GenericProvider):
                 yield delta
 
     def _meet(self, running: Running) -> None:
-        self.endpoint, self.api_key = chat_endpoint(running.address), running.api_key
+        self._use(chat_endpoint(running.address), running.api_key)
         if not running.own_template and not self.is_default_model and not self._is_told:
             self._is_told = True
             _log.warning(

@@ -51,6 +51,9 @@ async def _with_found(loaded: Loaded, screen: Screen, environ: Mapping[str, str]
 
 
 def _key_of(provider: ProviderConfig, environ: Mapping[str, str]) -> str:
+    """A server that was found on this machine gets no key: anybody can listen there."""
+    if provider.extra.get("use_environment", True) is False:
+        return provider.api_key
     return provider.api_key or environ.get(API_KEY_VARIABLES.get(provider.name, ""), "").strip()
 
 
