@@ -165,9 +165,8 @@ class Renderer:
             case ToolResult():
                 await self._result(event)
             case ErrorEvent():
-                text = f"{plain(event.message)}\n{AGAIN}" if event.recoverable else plain(event.message)
                 await self._screen.start_line()
-                await self._screen.tell(self._err.panel("Error", text, "red"))
+                await self._screen.tell(self._err.panel("Error", _told(event), "red"))
             case Notice():
                 await self._note(plain(event.text))
             case TurnEnded():
@@ -185,6 +184,13 @@ class Renderer:
     async def _note(self, text: str) -> None:
         await self._screen.start_line()
         await self._screen.tell(self._err.styled(text, "dim") + "\n")
+
+
+def _told(error: ErrorEvent) -> str:
+    """What went wrong; what the server or the system said of it, where that says more; and whether to try again."""
+    detail = str(error.data.get("detail") or "")
+    lines = [error.message, detail if detail not in error.message else "", AGAIN if error.recoverable else ""]
+    return "\n".join(plain(line) for line in lines if line)
 
 
 def badges(call: ToolCall) -> str:
