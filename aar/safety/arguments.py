@@ -26,6 +26,13 @@ _PATH_NAMES = frozenset(
         "root",
         "workdir",
         "working_dir",
+        "source",
+        "destination",
+        "src",
+        "dst",
+        "dest",
+        "target",
+        "uri",
     ]
 )
 _PATH_ENDINGS = ("_path", "_paths", "_file", "_files", "_dir", "_directory", "_folder")

@@ -19,34 +19,17 @@ from typing import BinaryIO
 from aar.errors import ToolError
 from aar.messages.settings import SafetyConfig
 from aar.safety.opening import PathChanged, kind_of, open_folder, open_object, read_descriptor, replace_in
+from aar.safety.own_files import SecretNames, completes_repository, may_be_in_repository, protected_names
 from aar.safety.path_locks import PathLocks
-from aar.safety.patterns import PatternSet, escape, expand, matches
+from aar.safety.patterns import PatternSet, deny_forms, expand, matches
 
 __all__ = ["PathGuard", "PathRule", "matches", "normalise"]
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
-# Names that later run code or widen what Aar may do. No tool changes them, present or absent.
-_PROTECTED = (
-    "**/.git",
-    "**/*.git/hooks/**",
-    "**/*.git/hooks",
-    "**/*.git/config",
-    "**/.git/config.worktree",
-    "**/.git/commondir",
-    "**/.git/modules/**",
-    "**/.git/worktrees/**",
-    "**/.aar",
-    "**/.aar/**",
-    "**/.agent/extensions/**",
-    "**/.envrc",
-    "**/.mcp.json",
-    "**/.vscode/**",
-    "**/.idea/**",
-)
-
 _LINK_SEARCH_ENTRIES = 200_000
 _ATTEMPTS = 3
+_ANY_REPOSITORY = ""  # no path: files of one repository must not come side by side
 
 
 @dataclass(frozen=True)
@@ -78,7 +61,8 @@ class PathGuard:
     """Decides on paths for one session's folder and settings, and opens what it allows.
 
     `check` answers with a reason or `None`; everything else raises `ToolError("blocked", ...)` for a path
-    that the rules forbid. `state_dir` is where Aar keeps its own files: tools may not write there.
+    that the rules forbid. `state_dir` is where Aar keeps its own files: tools may not write there, nor read
+    keys, sessions and logs.
     """
 
     def __init__(
@@ -95,9 +79,11 @@ class PathGuard:
         self.real_cwd = _real(cwd)
         self._changes = PathLocks()
         self._rules = [(PatternSet(self._expand([rule.pattern])), rule) for rule in path_rules]
-        self._denied = PatternSet(self._expand(safety.denied_paths), fold=True)
+        self._denied = PatternSet(self._expand(deny_forms(safety.denied_paths)), fold=True)
         self._allowed = PatternSet(self._expand(safety.allowed_paths))
-        self._protected = PatternSet([*_PROTECTED, *_state_patterns(state_dir)], fold=True)
+        state_folders = _state_folders(state_dir)
+        self._protected = protected_names(state_folders)
+        self._secret = SecretNames(state_folders)
 
     def _expand(self, patterns: Sequence[str]) -> list[str]:
         return [form for one in patterns for form in expand(one, self.cwd, self.real_cwd)]
@@ -131,6 +117,8 @@ class PathGuard:
     def _judge_form(self, form: str, write: bool) -> str | None:
         if write and self._protected.match(form):
             return f"'{form}' is protected: it decides what runs later"
+        if self._secret.match(form):
+            return f"'{form}' is private to Aar or to a running program"
         for patterns, rule in self._rules:
             if patterns.match(form):
                 allowed = rule.allow_write if write else rule.allow_read
@@ -189,11 +177,21 @@ class PathGuard:
         self._require(target, write=True)
         folder, _, name = target.rpartition("/")
         try:
-            with open_folder(folder, create=True) as parent:
+            with self._making_no_repository(target), open_folder(folder, create=True) as parent:
                 replace_in(parent, name, data)
         except PathChanged as error:
             raise _blocked(str(error)) from error
         return target
+
+    @contextmanager
+    def _making_no_repository(self, target: str) -> Iterator[None]:
+        if not may_be_in_repository(target):
+            yield
+            return
+        with self._changes.held(_ANY_REPOSITORY):
+            if completes_repository(target):
+                raise _blocked(f"'{target}' would make a Git repository, whose settings run programs")
+            yield
 
     @contextmanager
     def _found(self, path: str, missing: OSError | None = None) -> Iterator[tuple[int, str]]:
@@ -276,10 +274,9 @@ def _is_no_name(path: str) -> str | None:
     return None
 
 
-def _state_patterns(state_dir: str | None) -> list[str]:
+def _state_folders(state_dir: str | None) -> list[str]:
     folder = state_dir or os.environ.get("AAR_HOME") or os.path.join(os.path.expanduser("~"), ".aar")
-    forms = {os.path.abspath(os.path.expanduser(folder)), _real(os.path.expanduser(folder))}
-    return [pattern for form in sorted(forms) for pattern in (escape(form), escape(form).rstrip("/") + "/**")]
+    return sorted({os.path.abspath(os.path.expanduser(folder)), _real(os.path.expanduser(folder))})
 
 
 def _blocked(reason: str) -> ToolError:

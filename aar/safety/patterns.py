@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from posixpath import normpath
 
-__all__ = ["PatternSet", "base_folder", "escape", "expand", "matches"]
+__all__ = ["PatternSet", "base_folder", "deny_forms", "escape", "expand", "matches"]
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -35,14 +36,14 @@ class PatternSet:
         """With `fold`, case does not count: deny rules must hold on file systems where it does not either."""
         self.patterns = tuple(dict.fromkeys(patterns))
         self._flags = re.IGNORECASE if fold else 0
-        self._bases = frozenset(unescaped(base).lower() for base in map(base_folder, self.patterns) if base is not None)
+        self._bases = frozenset(unescaped(base) for base in map(base_folder, self.patterns) if base is not None)
 
     def match(self, path: str) -> bool:
         return bool(self.patterns) and _compiled(self.patterns, self._flags).match(path) is not None
 
     def match_or_base(self, path: str) -> bool:
-        """As `match`, and the folder `/p` of a pattern `/p/**` counts too, in any case of letters."""
-        return self.match(path) or path.lower() in self._bases
+        """As `match`, and the folder `/p` of a pattern `/p/**` counts too."""
+        return self.match(path) or path in self._bases
 
     def first(self, path: str) -> str | None:
         """The first pattern that fits, or `None`."""
@@ -59,20 +60,30 @@ def unescaped(pattern: str) -> str:
 def expand(pattern: str, cwd: str, real_cwd: str) -> list[str]:
     """Absolute forms of a pattern from the settings: as spelled and with links in its fixed start resolved.
 
-    `<cwd>` is the session's folder, `~/` the user's home, and a pattern that starts with a plain name is
-    relative to the session's folder. Below the session's folder nothing is resolved, because what runs
+    `<cwd>` is the session's folder, `~/` the user's home, and a pattern that starts with a name, `./` or `../`
+    is relative to the session's folder. Below the session's folder nothing is resolved, because what runs
     there could point a link elsewhere.
     """
     if pattern.startswith("<cwd>"):
         return _below(pattern[len("<cwd>") :], cwd, real_cwd)
     if pattern == "~" or pattern.startswith("~/"):
         pattern = escape(os.path.expanduser("~")) + pattern[1:]
-    if pattern[:1].isalnum() and pattern[1:2] != ":":
-        return _below("/" + pattern, cwd, real_cwd)
+    if pattern[:1] not in ("", "/", "\\", "*", "?", "[") and pattern[1:2] != ":":
+        return [normpath(form) for form in _below("/" + pattern, cwd, real_cwd)]
     for folder in {cwd, real_cwd}:
         if pattern == escape(folder) or pattern.startswith(escape(folder).rstrip("/") + "/"):
             return _below(pattern[len(escape(folder).rstrip("/")) :], cwd, real_cwd)
     return [pattern, _with_real_start(pattern)] if pattern.startswith("/") else [pattern]
+
+
+def deny_forms(patterns: Iterable[str]) -> list[str]:
+    """The patterns without slashes at their end, and those that just name a file or folder also for all below it."""
+    forms: list[str] = []
+    for pattern in patterns:
+        bare = pattern.rstrip("/") or pattern
+        is_folder = bare != pattern or _MAGIC.search(bare) is None
+        forms += [bare, bare.rstrip("/") + "/**"] if is_folder else [bare]
+    return forms
 
 
 def _below(rest: str, cwd: str, real_cwd: str) -> list[str]:

@@ -19,7 +19,7 @@ Action = Literal["allow", "ask", "deny"]
 
 _CHANGES = frozenset({SideEffect.WRITE, SideEffect.EXECUTE})
 _FOREIGN = frozenset({SideEffect.NETWORK, SideEffect.EXTERNAL})
-_FILES = frozenset({SideEffect.READ, SideEffect.WRITE, SideEffect.EXECUTE, SideEffect.EXTERNAL})
+_FILES = _CHANGES | _FOREIGN | {SideEffect.READ}
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,11 @@ def test_the_state_folder_cannot_be_written_even_inside_allowed_paths(tmp_path: 
     state = tmp_path / "state"
     assert guard.check(str(state / "sessions" / "x.jsonl"), write=True) is not None
     assert guard.check(str(state), write=True) is not None
-    assert guard.check(str(state / "sessions" / "x.jsonl"), write=False) is None
+    for private in ("config.json", "sessions/x.jsonl", "aar.log", ""):
+        reason = f"'{state / private!s}' is private to Aar or to a running program"
+        assert guard.check(str(state / private), write=False) == reason
+    for open_name in ("models/a.gguf", "themes/dark.json", "rules.md", "rules.d/a.md"):
+        assert guard.check(str(state / open_name), write=False) is None
     assert guard.check(str(tmp_path / "statement"), write=True) is None
 
 
@@ -313,3 +317,60 @@ def test_the_first_path_rule_that_fits_beats_denied_and_allowed_paths(work: Path
     assert guard.check("private/.env", write=False) is not None
     assert guard.check("/data/late/x", write=True) is None
     assert guard.check("/elsewhere", write=False) == "'/elsewhere' is outside the allowed paths"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/proc/self/environ", "/proc/1/environ", "/proc/1/task/1/mem", "/proc/thread-self/maps", "/dev/fd/0", "link"],
+)
+def test_what_the_kernel_tells_of_processes_is_read_by_no_tool(work: Path, name: str) -> None:
+    (work / "link").symlink_to("/proc/self/environ")
+    guard = guard_of(work, FREE)
+    with pytest.raises(ToolError, match="private to Aar or to a running program"):
+        guard.open_read(name)
+    assert guard.check("/proc/cpuinfo", write=False) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".husky/pre-commit", ".claude/settings.json", ".cursor/mcp.json", ".zed/tasks.json", ".git/info/attributes"],
+)
+def test_folders_of_other_programs_that_run_commands_are_protected(work: Path, name: str) -> None:
+    assert "is protected" in (guard_of(work, FREE).check(name, write=True) or "")
+
+
+@pytest.mark.parametrize("last", ["HEAD", "config", "objects/info/x", "refs/heads/main"])
+def test_no_file_completes_a_bare_repository(work: Path, last: str) -> None:
+    guard = guard_of(work, FREE)
+    names = ["HEAD", "config", "objects/info/x", "refs/heads/main"]
+    for name in names:
+        if name != last:
+            guard.replace(f"docs/{name}", b"x")
+    with pytest.raises(ToolError, match="would make a Git repository"):
+        guard.replace(f"docs/{last}", b"x")
+    assert not (work / "docs" / last).exists()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "private",
+        "private/",
+        "./private",
+        "./private/**",
+        "private/**",
+        "../work/private/**",
+        "<cwd>/private",
+        "**/private/",
+    ],
+)
+def test_a_denied_folder_is_denied_with_all_below_it_however_it_is_written(work: Path, pattern: str) -> None:
+    guard = guard_of(work, SafetyConfig(denied_paths=[pattern]))
+    assert "is denied by" in (guard.check("private/a/b", write=False) or "")
+    assert guard.check("privateer", write=False) is None
+
+
+@pytest.mark.parametrize("name", [".hidden", "_p", "-x"])
+def test_relative_patterns_may_start_with_any_character(work: Path, name: str) -> None:
+    guard = guard_of(work, SafetyConfig(denied_paths=[f"{name}/**"]))
+    assert "is denied by" in (guard.check(f"{name}/x", write=False) or "")

@@ -99,10 +99,10 @@ def test_the_base_of_a_pattern(pattern: str, base: str | None) -> None:
     assert base_folder(pattern) == base
 
 
-def test_the_base_folder_counts_in_any_case() -> None:
+def test_the_base_folder_counts_as_it_is_spelled() -> None:
     patterns = PatternSet(["/Proj/**"])
     assert [patterns.match_or_base(path) for path in ("/proj", "/Proj", "/proj/x", "/Proj/x")] == [
-        True,
+        False,
         True,
         False,
         True,

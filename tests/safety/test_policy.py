@@ -178,3 +178,20 @@ def test_gates_come_in_order() -> None:
     assert decide(both, arguments, SafetyConfig(), "/w").reason == "'/etc' is outside the allowed paths"
     assert decide(both, {"command": "reboot"}, SafetyConfig(), "/w").reason == "the command is denied by 'reboot'"
     assert decide(both, {"command": "ls"}, SafetyConfig(), "/w").reason == "run always asks"
+
+
+@pytest.mark.parametrize("name", ["source", "destination", "src", "dst", "dest", "target", "uri"])
+def test_arguments_that_say_from_and_to_name_paths(name: str, tmp_path: Path) -> None:
+    assert action(WRITE, {name: "/root/.ssh/authorized_keys"}, TRUSTING, tmp_path) == "deny"
+    assert action(WRITE, {name: "notes.txt"}, TRUSTING, tmp_path) == "allow"
+
+
+def test_path_rules_hold_for_tools_that_send_files_away(tmp_path: Path) -> None:
+    assert action(FETCH, {"path": "/etc/shadow"}, UNBOUND, tmp_path) == "deny"
+    assert action(FETCH, {"path": "notes.txt"}, UNBOUND, tmp_path) == "allow"
+
+
+def test_a_command_that_is_too_long_to_judge_is_asked_about(tmp_path: Path) -> None:
+    assert action(BASH, {"command": "echo x\n" * 3_000}, UNBOUND, tmp_path) == "ask"
+    assert action(BASH, {"command": "echo x\n" * 3_000 + "rm -rf /"}, UNBOUND, tmp_path) == "deny"
+    assert action(BASH, {"command": "echo x"}, UNBOUND, tmp_path) == "allow"
