@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,64 @@ def test_a_rule_file_in_another_encoding_is_read_as_far_as_it_goes(home: Path, c
     assert prompt(home, cwd).endswith("\n---\ncaf�")
     (home / "rules.md").write_bytes(b" \n")
     assert prompt(home, cwd) == base_text(AgentConfig(), cwd, "Linux")
+
+
+# --- a project is not trusted -------------------------------------------------------------------
+
+
+def project_layers(home: Path, cwd: str, **fields: Any) -> list[tuple[str, str | None, str]]:
+    found = layers(config(**fields), cwd, home, system="Linux")
+    return [
+        (Path(layer.source).name, layer.text, layer.skipped) for layer in found if layer.label.startswith("project")
+    ]
+
+
+def test_rules_of_a_project_that_are_no_regular_files_inside_it_are_skipped_and_named(home: Path, cwd: str) -> None:
+    (home / "secret.md").write_text("secret")
+    Path(cwd, "RULES.md").write_text("inside")
+    rules = Path(cwd, ".agent")
+    (rules / "rules.md").symlink_to("../RULES.md")
+    (rules / "rules.d" / "a.md").symlink_to(home / "secret.md")
+    os.mkfifo(rules / "rules.d" / "b.md")
+    (rules / "rules.d" / "c.md").write_bytes(b"x" * (256 * 1024 + 1))
+    (rules / "rules.d" / "d.md").write_bytes(b"y" * 256 * 1024)
+    (rules / "rules.d" / "e.md").symlink_to("e.md")
+    (rules / "rules.d" / "f.md").mkdir()
+    assert project_layers(home, cwd) == [
+        ("rules.md", "inside", ""),
+        ("a.md", None, "a link that leads elsewhere"),
+        ("b.md", None, "not a regular file"),
+        ("c.md", None, "larger than 256 KB"),
+        ("d.md", "y" * 256 * 1024, ""),
+        ("e.md", None, "unreadable: Too many levels of symbolic links"),
+    ]
+    assert "secret" not in prompt(home, cwd)
+
+
+def test_a_folder_of_rules_that_is_a_link_out_of_the_project_is_skipped(home: Path, tmp_path: Path) -> None:
+    (home / "rules.md").write_text("elsewhere")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / ".agent").symlink_to(home)
+    assert project_layers(home, str(other)) == [("rules.md", None, "a link that leads elsewhere")]
+
+
+def test_rules_that_the_user_put_elsewhere_are_read(home: Path, cwd: str, tmp_path: Path) -> None:
+    team = folder_of_rules(tmp_path / "team")
+    (team / "rules.md").write_text("of the team")
+    (team / "rules.d" / "a.md").symlink_to(home / "rules.md")
+    (home / "rules.md").write_text("mine")
+    told = [("rules.md", "of the team", ""), ("a.md", None, "a link that leads elsewhere")]
+    assert project_layers(home, cwd, project_rules_dir="../team") == told
+    assert project_layers(home, cwd, project_rules_dir=str(team)) == told
+
+
+def test_users_may_link_their_own_rules(home: Path, cwd: str, tmp_path: Path) -> None:
+    (tmp_path / "dotfiles.md").write_text("from elsewhere")
+    (home / "rules.md").symlink_to(tmp_path / "dotfiles.md")
+    os.mkfifo(home / "rules.d" / "a.md")
+    found = layers(config(), cwd, home, system="Linux")
+    assert [(layer.label, layer.text, layer.skipped) for layer in found[1:3]] == [
+        ("global", "from elsewhere", ""),
+        ("global-d", None, "not a regular file"),
+    ]

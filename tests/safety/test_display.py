@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aar.safety.display import plain, visible
+from aar.safety.display import plain, plain_json, visible
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 ANY_TEXT = st.text(
@@ -64,3 +65,11 @@ def test_cleaning_twice_changes_nothing_more(text: str) -> None:
 def test_harmless_text_stays_as_it_is(text: str) -> None:
     assert plain(text) == text
     assert visible(text) == text
+
+
+@given(st.text(), st.text())
+def test_json_without_controls_is_the_same_json(name: str, text: str) -> None:
+    document = {name: [text, "\x9b\u202e\x7f\U000e0041\ud800"]}
+    written = plain_json(json.dumps(document, ensure_ascii=False, indent=1))
+    assert json.loads(written) == document
+    assert visible(written) == written

@@ -132,6 +132,20 @@ async def test_prompt_is_a_panel_on_a_terminal(terminal):
     assert " lines ─╯" in screen.text
 
 
+async def test_the_raw_prompt_cannot_move_the_cursor_of_a_terminal(aar, terminal, place):
+    place.write(".agent/rules.md", "calm\x1b[2J\x9b5mtext")
+    async with terminal("prompt", "--raw") as screen:
+        assert await screen.end() == 0
+    assert screen.raw.endswith("\r\n---\r\ncalm5mtext\r\n")
+    assert "\x1b[2J" in (await aar("prompt", "--raw")).out
+
+
+def test_the_layers_say_why_a_rule_was_skipped(here, place):
+    (place.project / ".agent").mkdir()
+    (place.project / ".agent" / "rules.md").symlink_to("/etc/passwd")
+    assert ".agent/rules.md  (a link that leads elsewhere — skipped)\n" in here("prompt", "--layers").out
+
+
 def test_config_shows_every_setting_its_origin_and_no_key(here, place):
     provider = {
         "name": "generic",

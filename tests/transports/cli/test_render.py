@@ -21,6 +21,7 @@ from aar.messages.events import (
     TurnEnded,
     UserMessage,
 )
+from aar.transports.cli.look import ColourLook
 from aar.transports.cli.render import Renderer, cut
 from aar.transports.cli.screen import Screen
 
@@ -39,6 +40,13 @@ def shown(tmp_path: Path) -> Any:
         return (tmp_path / "out").read_text(), (tmp_path / "err").read_text()
 
     return show
+
+
+def test_a_text_that_would_take_seconds_to_lay_out_is_printed_plainly() -> None:
+    look, text = ColourLook(Screen()), "- **a**\n" * 5_000
+    assert look.markdown(text) == text + "\n"
+    assert look.panel("Title", text, "red", subtitle="below") == f"Title\n{text}\nbelow\n"
+    assert "**" not in look.markdown("- **a**\n")
 
 
 def call(**arguments: Any) -> ToolCall:

@@ -272,6 +272,34 @@ async def test_a_reader_that_leaves_ends_the_run_cleanly(started, model, flags, 
     assert [line["stop"] for line in ends if line.get("type") == "turn_ended"] == ["cancelled"]
 
 
+@pytest.mark.parametrize("words", [["tools"], ["--help"], ["run", "hi"], ["run", "hi", "--output", "json"]])
+async def test_a_full_disk_is_one_line_and_a_failure(started, model, flags, words):
+    model.says("hello")
+    if words[0] == "run":
+        words = [*words, *flags]
+    full = os.open("/dev/full", os.O_WRONLY)
+    async with started(*words, stdout=full) as process:
+        os.close(full)
+        err = b"".join([data async for data in process.stderr]).decode()
+    told = [line for line in err.splitlines() if line]
+    assert (process.returncode, told) == (1, ["aar: standard output: No space left on device"])
+
+
+async def test_json_has_no_character_that_a_terminal_obeys(aar, model, flags):
+    text = "é\x9b2J\x1b[2J\x7f\u202e😀\U000e0041 end"
+    model.says(text)
+    one = (await aar("run", "hi", "--output", "json", *flags)).out
+    stream = (await aar("run", "hi", "--output", "stream-json", *flags)).out
+    stored = (await aar("sessions", "export", json.loads(one)["session_id"], "--format", "json")).out
+    assert text in [event.get("content") for event in json.loads(stored)["events"]]
+    for out in (one, stream, stored):
+        assert [char for char in "\x9b\x1b\x7f\u202e\U000e0041" if char in out] == []
+        assert "é" in out
+    for out in (one, stream):
+        lines = [json.loads(line) for line in out.splitlines()]
+        assert text in [line.get("response", line.get("content")) for line in lines]
+
+
 async def test_a_full_pipe_does_not_keep_a_cancel_from_being_heard(started, model, flags):
     model.says(*["x" * 60_000] * 8)
     async with started("run", "go", *flags) as process:  # nobody reads its output

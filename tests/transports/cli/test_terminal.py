@@ -86,6 +86,30 @@ async def test_a_long_text_stands_whole_above_the_question(terminal, model, flag
     assert f"content: ({len(content)} chars, 200 lines — shown above)" in shown
 
 
+async def test_no_argument_of_a_question_is_cut(terminal, model, flags, place):
+    edits = [{"old": "a" * 100, "new": "b" * 100 + "\x9b8m"}]
+    model.calls("write_file", path="a.txt", content="x", edits=edits, note="n" * 500).says("No.")
+    async with terminal("run", "go", *flags) as screen:
+        shown = await screen.until(QUESTION)
+        await screen.type("n\n")
+        await screen.end()
+    above = "".join(shown[: shown.index("Approval Required")].split())
+    assert "note:" + "n" * 500 in above
+    assert "b" * 100 + r"\x9b8m" in above
+    assert "note: (500 chars, 1 lines — shown above)" in shown
+
+
+async def test_the_first_question_waits_also_when_the_task_was_typed(terminal, model, flags, place):
+    model.calls("write_file", path="a.txt", content="x").says("Well.")
+    async with terminal("run", "-", *flags) as screen:
+        await screen.type("write\n\x04")
+        await screen.until(QUESTION)
+        await screen.type("y\n")
+        await screen.until("Well.")
+        assert await screen.end() == 0
+    assert (place.project / "a.txt").read_text() == "x"
+
+
 async def test_standard_error_elsewhere_means_nobody_can_see_a_question(place, terminal, model, flags):
     """The program is on a terminal, but its questions would go into a file."""
     model.calls("write_file", path="a.txt", content="x").says("I may not.")
@@ -190,6 +214,14 @@ async def test_the_line_shows_what_a_running_tool_says(terminal, model, flags):
     async with terminal("run", "go", "--yes", *flags) as screen:
         await screen.until("bash … ")
         await screen.until("step-2")
+        await screen.type("\x03")
+        assert await screen.end() == 130
+
+
+async def test_the_line_shows_one_line_whatever_a_tool_writes_over(terminal, model, flags):
+    model.calls("bash", command="printf 'at 10\\rat 20\\r'; read wait < /dev/zero").says("x")
+    async with terminal("run", "go", "--yes", *flags) as screen:
+        await screen.until("s  at 20\r")
         await screen.type("\x03")
         assert await screen.end() == 130
 
