@@ -6,17 +6,24 @@ the way is a result that the model can read.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import trio
 
 from aar.actors.tool_call import Outbox, Parcel, run_call
 from aar.actors.workbench import Progress, Workbench
+from aar.errors import ToolError
 from aar.kernel.alone import errors_alone
 from aar.messages.events import Event, ToolCall, ToolOutput, ToolResult
 
-__all__ = ["tool_executor"]
+__all__ = ["MAX_AT_ONCE", "MAX_CALLS", "tool_executor"]
+
+MAX_AT_ONCE = 8
+"""So many calls of a step run side by side; the others wait for their turn, in call order."""
+
+MAX_CALLS = 128
+"""Calls of one answer beyond this are refused: each costs a result that the model has to read."""
 
 
 @asynccontextmanager
@@ -62,19 +69,36 @@ class _Happenings:
 
 async def _run_all(bench: Workbench, calls: Sequence[ToolCall], progress: Progress, outbox: Outbox) -> None:
     results = _InCallOrder(calls, outbox, progress)
+
+    async def run(call: ToolCall) -> None:
+        await results.add(await run_call(bench, call, outbox, progress))
+
     with outbox:
-        for group in _side_by_side(bench, calls):
-            if len(group) == 1:
-                await _run_one(bench, group[0], outbox, progress, results)
-                continue
-            async with trio.open_nursery() as nursery:
-                for call in group:
-                    nursery.start_soon(_run_one, bench, call, outbox, progress, results)
+        for group in _side_by_side(bench, calls[:MAX_CALLS]):
+            await _run_group(run, group)
+        for call in calls[MAX_CALLS:]:
+            await results.add(_refusal(call))
 
 
-async def _run_one(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress, results: _InCallOrder) -> None:
-    result = await run_call(bench, call, outbox, progress)
-    await results.add(result)
+async def _run_group(run: Callable[[ToolCall], Awaitable[None]], group: list[ToolCall]) -> None:
+    if len(group) == 1:
+        await run(group[0])
+        return
+    places = trio.Semaphore(MAX_AT_ONCE)
+
+    async def run_and_leave(call: ToolCall) -> None:
+        await run(call)
+        places.release()
+
+    async with trio.open_nursery() as nursery:
+        for call in group:
+            await places.acquire()
+            nursery.start_soon(run_and_leave, call)
+
+
+def _refusal(call: ToolCall) -> ToolResult:
+    refusal = ToolError("blocked", f"only {MAX_CALLS} calls of one answer are run; make this one again if it is needed")
+    return ToolResult(tool_call_id=call.tool_call_id, tool_name=call.tool_name, output=str(refusal), is_error=True)
 
 
 def _side_by_side(bench: Workbench, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:

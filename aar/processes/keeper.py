@@ -4,7 +4,8 @@ Run as `python -I -S keeper.py` with a socket to Aar as standard input. It has t
 each Aar: it waits for requests, each of which is four descriptors, and forks a *keeper* for each. A keeper is the
 parent of one command: it becomes the subreaper, so whatever the command forks comes back to it, also after `setsid`
 and double forks, and it ends when the other side of its control socket closes: first politely, then by killing its
-children until it has none. Aar closes that socket when it is done; the kernel closes it when Aar is killed.
+children until it has none. Aar closes that socket when it is done; the kernel closes it when Aar is killed. When a
+command kills its keeper, the guard adopts what is left and kills it.
 
 It is a program of its own because Aar has threads, and a process with threads must not run Python between fork and
 exec. It imports nothing of Aar and nothing that is slow to load.
@@ -23,13 +24,14 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 LENGTH_BYTES = 4
 POLL_SECONDS = 0.005
 STUBBORN_POLL_SECONDS = 0.1
+LEAVE_SECONDS = 0.5
 
 _libc = ctypes.CDLL(None)
 
@@ -45,13 +47,21 @@ def _wake_when_parent_dies() -> None:
 
 def guard(requests: socket.socket) -> None:
     """Fork a keeper for each request until Aar closes the socket."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps keepers; nobody wants their status
     _prctl(PR_SET_NAME, b"aar-guard")
     _wake_when_parent_dies()
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake = _wake_at_child_ends()
+    keepers: set[int] = set()
     while True:
+        ready, _, _ = select.select([requests.fileno(), wake], [], [])
+        if wake in ready:
+            _drain(wake)
+            _end_adopted(keepers)
+        if requests.fileno() not in ready:
+            continue
         message, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
         if not message:
-            return
+            return _leave(keepers, wake)
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         try:
@@ -59,9 +69,38 @@ def guard(requests: socket.socket) -> None:
         except OSError:
             forked = -1  # Aar sees its control socket close
         if forked == 0:
+            os.close(wake)
             _run_keeper(requests, descriptors)
+        if forked > 0:
+            keepers.add(forked)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _wake_at_child_ends() -> int:
+    """A descriptor that can be read once a child has ended."""
+    wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    return wake
+
+
+def _end_adopted(keepers: set[int]) -> None:
+    """Reap, and kill what came to us because somebody killed its keeper. What that leaves comes with its end."""
+    with suppress(ChildProcessError):
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            keepers.discard(pid)
+    _signal_groups(signal.SIGKILL, spared=keepers)
+
+
+def _leave(keepers: set[int], wake: int) -> None:
+    """Stay for those that we just adopted, but not for ever."""
+    until = time.monotonic() + LEAVE_SECONDS
+    _end_adopted(keepers)
+    while not keepers.issuperset(_children()) and time.monotonic() < until:
+        select.select([wake], [], [], POLL_SECONDS)
+        _drain(wake)
+        _end_adopted(keepers)
 
 
 def _run_keeper(requests: socket.socket, descriptors: list[int]) -> None:
@@ -79,9 +118,7 @@ def keep(control: socket.socket, stdio: list[int]) -> None:
     _prctl(PR_SET_NAME, b"aar-keeper")
     _wake_when_parent_dies()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    wake = _wake_at_child_ends()
     leader = _obey(control, stdio)
     for descriptor in stdio:
         os.close(descriptor)
@@ -251,10 +288,12 @@ def _reaped(wake: int, polite_until: float, stubborn_from: float) -> Iterator[tu
         _drain(wake)
 
 
-def _signal_groups(number: int) -> None:
+def _signal_groups(number: int, spared: Collection[int] = ()) -> None:
     """Signal the groups of our own children only: nobody but us reaps them, so their ids are theirs."""
     own = os.getpgrp()
     for pid in _children():
+        if pid in spared:
+            continue
         try:
             group = os.getpgid(pid)
             if group == own:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import trio
 
+from aar.actors.tool_executor import MAX_AT_ONCE, MAX_CALLS
 from aar.hooks import Block, Hooks
 from aar.messages.events import Notice, ToolOutput, ToolResult, ToolStarted
 from aar.messages.settings import AgentConfig, ToolConfig
@@ -170,6 +171,46 @@ async def test_a_call_that_is_done_early_says_so_to_readers_while_it_waits(
     assert [(hint.tool_call_id, hint.finished) for hint in hints] == [("call_2", True)]
     first = next(event for event in events if isinstance(event, ToolResult))
     assert events.index(hints[0]) < events.index(first)
+
+
+async def test_eight_calls_of_a_step_run_at_once_and_start_in_call_order(live, tools, autojump_clock) -> None:
+    started: list[int] = []
+    running: list[int] = []
+    most = 0
+
+    @tools.register("sleeps")
+    async def sleeps(number: int) -> str:
+        nonlocal most
+        started.append(number)
+        running.append(number)
+        most = max(most, len(running))
+        await trio.sleep(1)
+        running.remove(number)
+        return str(number)
+
+    provider = ScriptedProvider().calls(*(("sleeps", {"number": n}) for n in range(20))).text("x")
+    async with live(provider, settings(), tools=tools) as session:
+        await session.prompt("go")
+        assert [result.output for result in results(session)] == [str(n) for n in range(20)]
+    assert most == MAX_AT_ONCE
+    assert set(started[:MAX_AT_ONCE]) == set(range(MAX_AT_ONCE))
+
+
+async def test_calls_beyond_the_most_that_one_answer_may_make_are_refused(live, tools, autojump_clock) -> None:
+    ran: list[int] = []
+
+    @tools.register("counts", execution="sequential")
+    async def counts(number: int) -> str:
+        ran.append(number)
+        return str(number)
+
+    provider = ScriptedProvider().calls(*(("counts", {"number": n}) for n in range(MAX_CALLS + 2))).text("x")
+    async with live(provider, settings(), tools=tools) as session:
+        await session.prompt("go")
+        answers = [(result.output, result.is_error) for result in results(session)]
+    refusal = "Error [blocked]: only 128 calls of one answer are run; make this one again if it is needed"
+    assert answers == [*((str(n), False) for n in range(MAX_CALLS)), *[(refusal, True)] * 2]
+    assert ran == list(range(MAX_CALLS))
 
 
 async def test_a_sequential_tool_runs_alone(live, tools, autojump_clock) -> None:

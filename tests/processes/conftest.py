@@ -18,7 +18,7 @@ STUBBORN = {
     "stopped": "sh -c 'echo $$; kill -STOP $$; sleep 1000' & wait",
     "always forking": "setsid -f sh -c 'trap \"\" TERM; echo $$; while :; do sh -c :; done'; sleep 1000",
     "nested sessions": f"setsid -f setsid -w setsid -w sh -c '{STAY}'; sleep 1000",
-    "kills its parent": f"setsid -f sh -c '{STAY}'; kill -KILL $PPID; sleep 1000",
+    "kills its parent": f"read pid < <(setsid -f sh -c '{STAY}'); echo $pid; kill -KILL $PPID; sleep 1000",
     "stops its parent": f"setsid -f sh -c '{STAY}'; kill -STOP $PPID; sleep 1000",
 }
 

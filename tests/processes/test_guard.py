@@ -94,3 +94,15 @@ async def test_a_cancel_while_a_command_starts_leaves_nothing() -> None:
         assert guard.pid is not None
         for keeper in children_of(guard.pid):
             await has_ended(keeper)
+
+
+async def test_who_kills_its_keeper_and_hides_its_marker_is_ended_by_the_guard() -> None:
+    hidden = "env -i setsid -f /bin/sh -c 'echo $$; trap : TERM; while :; do sleep 1000; done'"
+    script = f"read pid < <({hidden}); echo $pid; kill -KILL $PPID; sleep 1000"
+    async with open_guard() as guard:
+        finished = await run_command(["bash", "-c", script], cwd="/", env=ENV, timeout=60, output_limit=100)
+        with trio.fail_after(5):
+            await has_ended(int(finished.stdout))
+        first = guard.pid
+        assert await say("still here") == "still here\n"
+        assert guard.pid == first
