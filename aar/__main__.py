@@ -22,6 +22,9 @@ def main() -> None:
             from aar.transports.cli.app import run_command
 
             code = run_command(sys.argv[1:])
+            import signal
+
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is over: one more Ctrl+C must not change the exit code
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:  # whoever read us has left: what Python would write while it ends goes nowhere
