@@ -8,7 +8,7 @@ async with open_runtime(config) as runtime:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from aar.actors.providers import Providers
 from aar.actors.sessions import Shared, sessions
 from aar.client import Sessions
 from aar.config import aar_home
+from aar.errors import ProviderError
 from aar.hooks import Hooks
 from aar.journal.journal import Journals
 from aar.journal.memory import MemoryStore
@@ -32,7 +33,7 @@ from aar.providers.base import Provider
 from aar.tools import builtin_tools
 from aar.tools.registry import ToolRegistry
 
-__all__ = ["Runtime", "open_runtime", "reading_rule", "session_store", "toolbox_for"]
+__all__ = ["Runtime", "check_provider", "open_runtime", "reading_rule", "session_store", "toolbox_for"]
 
 STOP_GRACE = 20.0  # seconds in which all sessions together close their turns
 TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
@@ -122,9 +123,22 @@ def session_store(config: AgentConfig, *, home: Path, cwd: str) -> Store:
     return JsonlStore(Path(cwd, Path(config.session_dir).expanduser()))
 
 
-def reading_rule(config: AgentConfig, cwd: str) -> Callable[[str], str | None]:
-    """Why a file may not be read, or `None`: for files that people attach. Only `denied_paths` speak here."""
+def check_provider(config: AgentConfig) -> None:
+    """Raises `ConfigError` when the provider cannot work with its settings: before a session is begun with it.
+
+    What may change until the first question, such as a package that is not installed, is no mistake in the settings.
+    """
+    with suppress(ProviderError):
+        open_provider(config.resolve_provider())
+
+
+def reading_rule(config: AgentConfig, cwd: str, *, is_typed: bool = True) -> Callable[[str], str | None]:
+    """Why a file may not be read, or `None`: for files that people attach.
+
+    What a person has typed may name any file that `denied_paths` and Aar's own secrets leave; a text that came from
+    elsewhere is held to `allowed_paths` too.
+    """
     from aar.safety.paths import PathGuard
 
-    guard = PathGuard(cwd, config.safety.model_copy(update={"allowed_paths": []}))
+    guard = PathGuard(cwd, config.safety.model_copy(update={"allowed_paths": []}) if is_typed else config.safety)
     return lambda path: guard.check(path, write=False)

@@ -13,7 +13,7 @@ from aar.config.unknown import unknown_settings
 from aar.errors import ConfigError, InvalidSetting
 from aar.messages.settings import AgentConfig
 
-__all__ = ["aar_home", "load_config", "read_object", "read_settings", "user_config_file", "validated"]
+__all__ = ["aar_home", "exposed_keys", "load_config", "read_object", "read_settings", "user_config_file", "validated"]
 
 
 def aar_home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -45,6 +45,17 @@ def read_settings(file: Path) -> dict[str, Any]:
     """The object in a configuration file, with the distribution profile that it names merged in."""
     raw = read_object(file)
     return _with_wsl_profile(raw, file)
+
+
+def exposed_keys(raw: dict[str, Any], file: Path) -> list[str]:
+    """A warning when the file holds a key to a model and others may read it."""
+    if os.name != "posix" or not file.exists() or not file.stat().st_mode & 0o044:
+        return []
+    profiles = raw.get("providers")
+    found = [raw.get("provider"), *(profiles.values() if isinstance(profiles, dict) else ())]
+    if not any(isinstance(provider, dict) and provider.get("api_key") for provider in found):
+        return []
+    return [f"{file} holds a key and others may read it: chmod 600 {file}"]
 
 
 def read_object(file: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aar.config.files import read_settings, user_config_file, validated
+from aar.config.files import exposed_keys, read_settings, user_config_file, validated
 from aar.config.unknown import nearest, unknown_settings
 from aar.errors import InvalidSetting, UnknownSetting
 from aar.messages.settings import AgentConfig, ProviderConfig
@@ -74,7 +74,7 @@ def merge_config(
     """
     chosen = file.expanduser() if file is not None else user_config_file(environ)
     raw = read_settings(chosen) if file is not None or chosen.exists() else {}
-    warnings = unknown_settings(raw, str(chosen))
+    warnings = [*unknown_settings(raw, str(chosen)), *exposed_keys(raw, chosen)]
     raw = _without_starter_provider(raw)
     origins = dict.fromkeys(_leaves(raw), f"file {chosen}")
     merged = _Merged(raw, origins)

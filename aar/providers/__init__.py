@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from aar.errors import MissingPackage
+from aar.errors import InvalidSetting, MissingPackage
 from aar.messages.settings import ProviderConfig
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ PROVIDERS = {
 
 
 def check_provider_name(name: str) -> None:
-    """Raises `ValueError` for a name that no adapter has."""
+    """Raises `InvalidSetting`, a `ValueError`, for a name that no adapter has."""
     if name not in PROVIDERS:
-        raise ValueError(f"Unknown provider: '{name}'. Available: {', '.join(sorted(PROVIDERS))}")
+        raise InvalidSetting(f"Unknown provider: '{name}'. Available: {', '.join(sorted(PROVIDERS))}")
 
 
 def open_provider(config: ProviderConfig) -> Provider:
     """The adapter that `config.name` names. Nothing is connected yet; whoever opened it awaits its `aclose`.
 
-    Raises `ValueError` for an unknown name, `MissingPackage` when the adapter or what it needs is not installed,
-    and `ConfigError` when the adapter cannot work with its settings.
+    Raises `MissingPackage` when the adapter or what it needs is not installed, and `ConfigError` for an unknown name
+    and when the adapter cannot work with its settings.
     """
     check_provider_name(config.name)
     module_name, _, class_name = PROVIDERS[config.name].partition(":")

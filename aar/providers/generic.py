@@ -71,13 +71,13 @@ class GenericProvider(Provider):
             environ = {}
         address = config.base_url or extra.get("endpoint") or environ.get("GENERIC_ENDPOINT") or ""
         self._use(chat_endpoint(address), (config.api_key or environ.get("GENERIC_API_KEY") or "").strip())
-        self._warn_of_plain_http()
         self.supports_tools = bool(extra.get("supports_tools", True))
         self.supports_reasoning = bool(extra.get("supports_reasoning", False))
         self.supports_vision = bool(extra.get("supports_vision", "vision" in config.model or "4o" in config.model))
         self._fixed_field = extra.get("max_tokens_field")
         self._max_tokens_field: str = self._fixed_field or self.default_max_tokens_field
         self._left_out: frozenset[str] = frozenset()
+        self._has_warned = False
         self._format = self._response_format()
         self._pool = pool or HttpPool()
         self._owns_pool = pool is None
@@ -140,6 +140,7 @@ class GenericProvider(Provider):
             raise ProviderError(
                 "No server to ask: set provider.base_url or GENERIC_ENDPOINT, for example to http://localhost:8080/v1"
             )
+        self._warn_once()
         left_out, field = self._left_out, self._max_tokens_field
         while True:
             async with AsyncExitStack() as stack:
@@ -222,7 +223,13 @@ class GenericProvider(Provider):
             text = text.replace(secret, "[redacted]")
         return text
 
-    def _warn_of_plain_http(self) -> None:
+    def _warn_once(self) -> None:
+        """With the first request, not before: settings are also looked at without asking anything."""
+        if self._has_warned:
+            return
+        self._has_warned = True
+        if self._asked_format() == "json_schema" and self._format is None:
+            _log.warning("response_format is json_schema and there is no provider.json_schema: asking for text")
         parts = urlsplit(self.endpoint)
         if parts.scheme == "http" and self.api_key and not is_loopback(parts.hostname or ""):
             _log.warning("The key goes to %s unencrypted: use https://", self._server)
@@ -246,12 +253,11 @@ class GenericProvider(Provider):
         return b'{"messages":[' + b",".join(messages) + b"]," + encode_json(sent)[1:-1] + tools + b"}"
 
     def _response_format(self) -> dict[str, Any] | None:
-        extra = self.config.extra
-        kind = self.config.response_format or extra.get("response_format") or "text"
-        schema = self.config.json_schema or extra.get("json_schema_def") or {}
-        if kind == "json_schema" and not schema:
-            _log.warning("response_format is json_schema and there is no provider.json_schema: asking for text")
-        return response_format(kind, schema)
+        schema = self.config.json_schema or self.config.extra.get("json_schema_def") or {}
+        return response_format(self._asked_format(), schema)
+
+    def _asked_format(self) -> str:
+        return self.config.response_format or str(self.config.extra.get("response_format") or "text")
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ def merged(
     home.mkdir(exist_ok=True)
     if told is not None:
         (home / "config.json").write_text(json.dumps(told))
+        (home / "config.json").chmod(0o600)
     return merge_config(flags=flags, environ={"AAR_HOME": str(home), **(environ or {})})
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -468,3 +469,48 @@ async def test_many_streams_run_side_by_side(server: Any, provider: GenericProvi
         for _ in range(40):
             asking.start_soon(ask)
     assert answers == ["The capital of France is Paris."] * 40
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"content": "a" * 3_000_000},
+        {"reasoning_content": "a" * 3_000_000},
+        {"tool_calls": [{"index": 0, "function": {"name": "bash", "arguments": "a" * 3_000_000}}]},
+    ],
+)
+async def test_an_answer_without_end_is_given_up_and_its_connection_closed(
+    delta: dict[str, Any], server: Any, provider: GenericProvider
+) -> None:
+    left = trio.Event()
+
+    async def play(connection: Any) -> None:
+        await connection.begin()
+        event = json.dumps({"choices": [{"delta": delta}]}).encode()
+        with suppress(trio.BrokenResourceError):  # it may leave before the last bytes are out
+            for _ in range(3):
+                await connection.send(b"data: " + event + b"\n\n")
+        await connection.client_leaves()
+        left.set()
+
+    server.plays(play)
+    with pytest.raises(BadProviderReply, match=r"more than 8,000,000 characters"):
+        await streamed(provider)
+    await left.wait()
+
+
+async def test_an_answer_of_nothing_but_calls_is_given_up(server: Any, provider: GenericProvider) -> None:
+    calls = [{"index": index, "function": {"name": "bash", "arguments": "{}"}} for index in range(1025)]
+    server.sends_chunks({"choices": [{"delta": {"tool_calls": calls}}]})
+    with pytest.raises(BadProviderReply, match=r"more than 1024 tool calls"):
+        await streamed(provider)
+
+
+async def test_numbers_for_ids_and_names_are_taken_as_text(server: Any, provider: GenericProvider, plain: Any) -> None:
+    call = {"index": 0, "id": 7, "function": {"name": 8, "arguments": "{}"}}
+    server.sends_chunks({"id": 1, "model": 2, "choices": [{"delta": {"tool_calls": [call]}, "finish_reason": 3}]})
+    deltas = await streamed(provider)
+    found = [delta.tool_call_delta for delta in deltas if delta.tool_call_delta is not None]
+    assert [(call.tool_call_id, call.tool_name) for call in found] == [("7", "8")]
+    assert deltas[-1].meta is not None
+    assert (deltas[-1].meta.request_id, deltas[-1].meta.model) == ("1", "2")

@@ -279,3 +279,25 @@ def test_text_and_thoughts_of_a_whole_answer(message: Any, splits_tags: bool, an
 def test_an_answer_of_another_shape_is_a_bad_reply(body: Any) -> None:
     with pytest.raises(BadProviderReply):
         parse_answer(body, provider="generic", model="m", splits_tags=False)
+
+
+def test_a_name_that_a_model_made_up_goes_back_in_letters_that_servers_take() -> None:
+    names = ["bash", "functions.bash", "", "größe", "a" * 70]
+    blocks = [use(str(index), name, {}) for index, name in enumerate(names)]
+    [message] = json.loads(b"[" + encode_message({"role": "assistant", "content": blocks}) + b"]")
+    sent = [call["function"]["name"] for call in message["tool_calls"]]
+    assert sent == ["bash", "functions_bash", "unknown", "gr__e", "a" * 64]
+
+
+@pytest.mark.parametrize(("count", "known"), [(10**400, 2**53), (1e308, 2**53), (-1, 0), (3.0, 3)])
+def test_a_count_beyond_all_measure_is_cut(count: float, known: int) -> None:
+    assert usage_of({"prompt_tokens": count}) == {"input_tokens": known}
+
+
+def test_numbers_for_ids_in_a_whole_answer_are_taken_as_text() -> None:
+    call = {"id": 7, "function": {"name": "bash", "arguments": "{}"}}
+    body = {"id": 1, "model": 2, "choices": [{"message": {"tool_calls": [call]}}]}
+    answer = parse_answer(body, provider="generic", model="m", splits_tags=False)
+    assert [call.tool_call_id for call in answer.tool_calls] == ["7"]
+    assert answer.meta is not None
+    assert (answer.meta.request_id, answer.meta.model) == ("1", "2")

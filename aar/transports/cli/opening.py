@@ -12,7 +12,7 @@ from aar.config import Loaded, aar_home, merge_config, secret_values
 from aar.errors import ConfigError, SessionNotFound
 from aar.logs import configure_logging
 from aar.messages.settings import AgentConfig
-from aar.runtime import open_runtime, session_store
+from aar.runtime import check_provider, open_runtime, session_store
 from aar.transports.cli.exits import complain
 from aar.transports.cli.finding import with_model
 from aar.transports.cli.flags import Flags, LogFlags
@@ -66,6 +66,8 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
     """
     cwd, home = here(), aar_home()
     config = await with_model(_watched(loaded), screen)
+    configure_logging(config.log_level, config.log_file, secrets=secret_values(config))  # a key may have been found
+    check_provider(config)
     async with open_runtime(config, store=session_store(config, home=home, cwd=cwd), home=home) as runtime:
         handle, remark = await _session(runtime.sessions, flags, cwd, config)
         yield Conversation(handle, config, remark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Literal
 
@@ -47,13 +48,13 @@ def run(task: Sequence[str], *, stdin: bool, output: Output, flags: Flags) -> in
     return run_to_code(work_to_do)
 
 
-async def with_files(text: str, config: AgentConfig, cwd: str) -> PromptContent:
+async def with_files(text: str, config: AgentConfig, cwd: str, *, is_typed: bool = True) -> PromptContent:
     """The text with the files that its `@` words name."""
     if "@" not in text:
         return text
     from aar.attachments import attach
 
-    rule = reading_rule(config, cwd)
+    rule = reading_rule(config, cwd, is_typed=is_typed)
     return await trio.to_thread.run_sync(attach, text, cwd, rule, abandon_on_cancel=True)
 
 
@@ -80,12 +81,14 @@ class _Job:
         self._output = output
         self._screen = Screen()
         self._lines = Lines()
+        self._is_typed = True
 
     async def run(self, task: str | None) -> int:
         """Without a task it is read from standard input."""
         code = 0
         async with open_interrupts() as interrupts:
             if task is None:
+                self._is_typed = sys.stdin.isatty()
                 task = await self._lines.read_all()
             if not task.strip():
                 complain("The task is empty.")
@@ -96,7 +99,7 @@ class _Job:
 
     async def _turn(self, conversation: Conversation, task: str, interrupts: Interrupts) -> int:
         handle, config = conversation.handle, conversation.config
-        prompt = await with_files(task, config, handle.cwd)
+        prompt = await with_files(task, config, handle.cwd, is_typed=self._is_typed)
         if self._output == "text":
             await self._tell_first(conversation, prompt)
         approver = Approver(handle, self._screen, self._lines, says_yes=self._flags.says_yes)

@@ -32,6 +32,18 @@ def test_sessions_lists_the_ids_of_the_configured_folder_newest_first(here, told
     assert here("sessions", "list").out == done.out
 
 
+def test_a_time_that_is_none_does_not_keep_the_others_from_being_listed(here, place):
+    folder = place.home / "sessions"
+    folder.mkdir(parents=True)
+    for name, changed in (("good", "1.0"), ("bad", "1e999"), ("old", "-1e18")):
+        metadata = f'{{"cwd": "{place.project}", "updated_at": {changed}}}'
+        header = f'{{"_meta": true, "schema_version": 1, "session_id": "{name}", "metadata": {metadata}}}'
+        (folder / f"{name}.jsonl").write_text(header + "\n")
+    done = here("sessions")
+    assert done.code == 0
+    assert sorted(line.split()[0] for line in done.out.splitlines() if line.startswith("  ")) == ["bad", "good", "old"]
+
+
 def test_a_relative_session_dir_starts_at_the_folder(here, told, place):
     place.configure(session_dir=".agent/sessions")
     session_id = told(ScriptedProvider().text("One."), "hi", directory=place.project / ".agent/sessions")

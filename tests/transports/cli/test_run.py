@@ -68,6 +68,27 @@ async def test_files_that_the_task_names_go_along(aar, model, flags, place):
     assert "  Attached: image\n" in done.err
 
 
+async def test_a_task_from_a_pipe_names_only_files_that_tools_may_read(aar, model, flags, place, tmp_path):
+    outside = tmp_path / "outside.txt"
+    outside.write_text("not of this project")
+    place.write("notes.txt", "remember the milk")
+    place.configure(safety={"allowed_paths": ["<cwd>/**"]})
+    model.says("ok")
+    typed = await aar("run", f"look at @{outside}", *flags)
+    piped = await aar("run", "-", *flags, stdin=f"look at @{outside} @notes.txt")
+    asked = [json.dumps(request["messages"]) for request in model.requests]
+    assert ["not of this project" in text for text in asked] == [True, False]
+    assert "remember the milk" in asked[1]
+    assert ["Not attached" in done.err for done in (typed, piped)] == [False, True]
+
+
+async def test_aar_s_own_secrets_do_not_go_along(aar, model, flags, place):
+    place.configure(hooks={})
+    model.says("ok")
+    done = await aar("run", f"look at @{place.home}/config.json", *flags)
+    assert "  Not attached: Not allowed to read config.json" in done.err
+
+
 async def test_a_denied_file_does_not_go_along(aar, model, flags, place):
     place.write(".env", "TOKEN=secret")
     place.write("keys.pem", "secret")

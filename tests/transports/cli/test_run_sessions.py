@@ -75,8 +75,39 @@ async def test_a_cold_start_says_what_is_wrong_in_one_line(aar, place):
     (place.home / "config.json").write_text('{"max_steps": 3,}')
     done = await aar("run", "hi")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"aar: {place.home}/config.json: line 1, column 1")  # 16 or 17: versions of Python differ
+    assert done.err.startswith(
+        f"aar: {place.home}/config.json: line 1, column 1"
+    )  # 16 or 17: versions of Python differ
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("provider", "told"),
+    [
+        ({"name": "nobody"}, "Unknown provider: 'nobody'"),
+        ({"name": "generic", "base_url": "http://[::1"}, "provider.base_url is no URL"),
+        ({"name": "generic", "base_url": "http://h", "extra": {"timeout": "x"}}, "provider.extra.timeout must be"),
+        ({"name": "generic", "base_url": "http://h", "extra": {"extra_headers": "x"}}, "provider.extra.extra_headers"),
+    ],
+)
+async def test_a_provider_that_cannot_work_is_said_before_a_session_is_begun(aar, place, provider, told):
+    place.configure(provider=provider)
+    done = await aar("run", "hi")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith(f"aar: {told}")
+    assert not (place.home / "sessions").exists()
+
+
+async def test_a_file_with_a_key_that_others_may_read_is_warned_of(aar, model, place):
+    place.configure(provider={"name": "generic", "base_url": model.url, "api_key": "k"})
+    file = place.home / "config.json"
+    model.says("hi")
+    warning = f"aar: {file} holds a key and others may read it: chmod 600 {file}\n"
+    said = []
+    for mode in (0o644, 0o600):
+        file.chmod(mode)
+        said.append(warning in (await aar("run", "hi")).err)
+    assert said == [True, False]
 
 
 # --- logging ----------------------------------------------------------------------------------
