@@ -19,7 +19,7 @@ from aar.journal.store import Stored
 from aar.messages.events import Event, TurnStop
 from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, ProviderConfig
 from aar.messages.tools import ErrorCategory
-from aar.safety.paths import _PROTECTED as PROTECTED
+from aar.safety.own_files import PROTECTED
 from aar.tools import builtin_tools
 from aar.transports.cli import exits
 from aar.transports.cli.exits import code_of_stop

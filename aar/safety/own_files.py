@@ -6,10 +6,10 @@ import os
 
 from aar.safety.patterns import PatternSet, escape
 
-__all__ = ["SecretNames", "completes_repository", "may_be_in_repository", "protected_names"]
+__all__ = ["completes_repository", "may_be_in_repository", "PROTECTED", "protected_names", "SecretNames"]
 
 # Names that later run code or widen what Aar may do. No tool changes them, present or absent.
-_PROTECTED = (
+PROTECTED = (
     "**/.git",
     "**/*.git/hooks/**",
     "**/*.git/hooks",
@@ -43,7 +43,7 @@ _REPOSITORY = frozenset({"HEAD", "config", "objects", "refs"})
 
 def protected_names(state_folders: list[str]) -> PatternSet:
     """What no tool may change."""
-    return PatternSet([*_PROTECTED, *(one for folder in state_folders for one in _all_of(folder))], fold=True)
+    return PatternSet([*PROTECTED, *(one for folder in state_folders for one in _all_of(folder))], fold=True)
 
 
 class SecretNames:
