@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
 
-from aar.transports.cli import commands
-
 __all__ = ["GROUPS", "build_app", "run_command"]
+
+_COMMANDS = "aar.transports.cli.commands"
 
 ABOUT = "A coding agent for the terminal. What it does is kept in sessions that can be resumed."
 
@@ -18,22 +18,20 @@ GROUPS = {"sessions": "list", "local": "status"}
 
 
 def build_app() -> App:
-    """All commands of `aar`. Help and version are not among its flags: `help.py` answers them without it."""
+    """All commands of `aar`, each imported when it is called or needs help.
+
+    There are no flags for help and version: `help.py` answers them before anybody comes here.
+    """
     app = _group("aar", ABOUT)
-    for command in (commands.run, commands.chat, commands.tools, commands.prompt, commands.config, commands.init):
-        app.command(command)
-    app.command(commands.version)
-
+    for name in ("run", "chat", "tools", "prompt", "config", "init", "version"):
+        app.command(f"{_COMMANDS}:{name}", name=name)
     sessions = _group("sessions", "List, show, export and delete stored sessions.")
-    sessions.command(commands.sessions_list, name="list")
-    sessions.command(commands.sessions_show, name="show")
-    sessions.command(commands.sessions_export, name="export")
-    sessions.command(commands.sessions_delete, name="delete")
+    for name in ("list", "show", "export", "delete"):
+        sessions.command(f"{_COMMANDS}:sessions_{name}", name=name)
     app.command(sessions)
-
     local = _group("local", "The model that Aar runs itself, without an account.")
-    local.command(commands.local_install, name="install")
-    local.command(commands.local_status, name="status")
+    for name in ("install", "status"):
+        local.command(f"{_COMMANDS}:local_{name}", name=name)
     app.command(local)
     return app
 
@@ -44,9 +42,7 @@ def _group(name: str, about: str) -> App:
         help=about,
         help_flags=[],
         version_flags=[],
-        default_parameter=Parameter(
-            allow_repeating=True
-        ),  # the last one counts: flags of a shell alias can be overruled
+        default_parameter=Parameter(allow_repeating=True),  # the last one counts, so a shell alias can be overruled
         print_error=False,
         exit_on_error=False,
         result_action="return_value",

@@ -1,9 +1,8 @@
 """The commands as they are called: arguments, flags, and one line about each.
 
-Each imports what it does when it is called, so that a command line is understood, or refused, before that.
+Each imports what it does when it is called, so that a command line is understood, or refused, before that. It also has
+to be: once pydantic is there, cyclopts builds a pydantic schema for every single flag.
 """
-
-from __future__ import annotations
 
 from typing import Annotated, Literal
 

@@ -1,6 +1,7 @@
-"""Flags that several commands share. What they lead to is in `opening.py`: parsing them imports nothing else of Aar."""
+"""Flags that several commands share. What they lead to is in `opening.py`: parsing them imports nothing else of Aar.
 
-from __future__ import annotations
+Annotations are values here and not text, as in `commands.py`: cyclopts would evaluate each of them several times.
+"""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +23,7 @@ class LogLevel(Enum):
 
 
 @Parameter(name="*")
-@dataclass(frozen=True)
+@dataclass
 class LogFlags:
     """Flags of every command that reads settings; `None` leaves something to the environment and the config file."""
 
@@ -37,7 +38,7 @@ class LogFlags:
         return {"log_level": self.log_level and self.log_level.value, "log_file": self.log_file}
 
 
-@dataclass(frozen=True)
+@dataclass
 class PromptFlags(LogFlags):
     """What the system prompt depends on besides."""
 
@@ -68,7 +69,7 @@ class PromptFlags(LogFlags):
         }
 
 
-@dataclass(frozen=True)
+@dataclass
 class SettingFlags(PromptFlags):
     """Every flag that stands for a setting."""
 
@@ -97,7 +98,7 @@ class SettingFlags(PromptFlags):
         }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Flags(SettingFlags):
     """All flags of a command that works with a session."""
 
