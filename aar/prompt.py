@@ -10,9 +10,8 @@ import os
 import platform
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from aar.messages.settings import AgentConfig, WslSandbox
 
@@ -33,8 +32,7 @@ class PromptTool(Protocol):
     def prompt_guidelines(self) -> Sequence[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """`text` is `None` for a file that is not there or was skipped: it is shown to people and not part of the prompt.
 
     `skipped` says why a file that is there was not read.

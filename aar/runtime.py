@@ -22,7 +22,6 @@ from aar.config import aar_home
 from aar.errors import ProviderError
 from aar.hooks import Hooks
 from aar.journal.journal import Journals
-from aar.journal.memory import MemoryStore
 from aar.journal.store import Store
 from aar.kernel import Child, ChildStatistics, Registry, Restart, Supervisor, open_supervisor
 from aar.kernel.alone import errors_alone
@@ -52,6 +51,12 @@ class Runtime(NamedTuple):
         return self.supervisor.statistics()
 
 
+def _memory_store() -> Store:
+    from aar.journal.memory import MemoryStore  # programs that keep their sessions do without
+
+    return MemoryStore()
+
+
 @asynccontextmanager
 async def open_runtime(
     config: AgentConfig | None = None,
@@ -70,7 +75,7 @@ async def open_runtime(
     folder (`AAR_HOME` or `~/.aar`). An error of the block's own leaves it as it is; one that no service could
     contain leaves it in an exception group.
     """
-    config = config or AgentConfig()
+    config, store = config or AgentConfig(), store or _memory_store()
     registry, journals = Registry(), Journals()
     async with AsyncExitStack() as stack:
         stack.enter_context(errors_alone())
@@ -82,7 +87,7 @@ async def open_runtime(
             desk = supervisor.start(Child("approvals", approvals, restart=Restart.PERMANENT, capacity=1024))
             shared = Shared(
                 config=config,
-                store=store or MemoryStore(),
+                store=store,
                 journals=journals,
                 registry=registry,
                 providers=providers,

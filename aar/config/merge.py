@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aar.config.files import exposed_keys, read_settings, user_config_file, validated
 from aar.config.unknown import nearest, unknown_settings
@@ -26,6 +25,8 @@ API_KEY_VARIABLES: Mapping[str, str] = {
 
 _NAMED_MODELS = {*API_KEY_VARIABLES, "ollama"} - {"generic"}  # these do nothing without a model's name
 
+_DEFAULT_PROVIDER = ProviderConfig.model_fields["name"].default
+
 _FLAGS = {
     "model": "provider.model",
     "base_url": "provider.base_url",
@@ -38,8 +39,7 @@ _SPECIAL = ("provider", "require_approval", "restrict_to_cwd", "denied_paths")
 _FREE_FORM = re.compile(r"(?:provider|providers\..+)\.(?:extra|json_schema)|tui\.layout|safety\.sandbox\.local")
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """Settings in force, with `provider` always an object.
 
     `origins` names for each setting (`provider.model`) where it came from: `flag`, `environment`,
@@ -47,8 +47,8 @@ class Loaded:
     """
 
     config: AgentConfig
-    origins: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    origins: Mapping[str, str]
+    warnings: tuple[str, ...]
 
     @property
     def provider_was_chosen(self) -> bool:
@@ -90,7 +90,7 @@ def merge_config(
 
 def _without_starter_provider(raw: dict[str, Any]) -> dict[str, Any]:
     """`aar init` writes the whole default provider to be edited. Left as it is, nobody has chosen it."""
-    if raw.get("provider") != ProviderConfig().model_dump(mode="json"):
+    if "provider" not in raw or raw["provider"] != ProviderConfig().model_dump(mode="json"):
         return raw
     return {name: value for name, value in raw.items() if name != "provider"}
 
@@ -161,7 +161,7 @@ class _Merged:
         """Another provider than the file's gets nothing of it: no key, address or model of somebody else."""
         told = self.raw.get("provider")
         known = told if isinstance(told, dict) else {}
-        if known.get("name", ProviderConfig().name) != name:
+        if known.get("name", _DEFAULT_PROVIDER) != name:
             self._forget_provider({})
         self.set("provider.name", name, "flag")
 
@@ -179,8 +179,8 @@ class _Merged:
         provider = self.raw.get("provider")
         if not isinstance(provider, dict) or provider.get("model") or "model" in provider:
             return
-        name = provider.get("name", ProviderConfig().name)
-        if name == ProviderConfig().name:
+        name = provider.get("name", _DEFAULT_PROVIDER)
+        if name == _DEFAULT_PROVIDER:
             return
         self.raw = {**self.raw, "provider": {**provider, "model": ""}}
         if name in _NAMED_MODELS:
@@ -210,7 +210,7 @@ class _Merged:
     def apply_environment(self, environ: Mapping[str, str]) -> None:
         provider = self.raw.get("provider")
         provider = provider if isinstance(provider, dict) else {}
-        name = provider.get("name", ProviderConfig().name)
+        name = provider.get("name", _DEFAULT_PROVIDER)
         key = environ.get(API_KEY_VARIABLES.get(name, ""), "").strip()
         if key and self.origins.get("provider.api_key") != "flag":
             self.set("provider.api_key", key, "environment")
@@ -222,10 +222,11 @@ class _Merged:
 
 
 def _path_of(flag: str) -> str:
-    path = _FLAGS.get(flag, flag)
+    if flag in _FLAGS:
+        return _FLAGS[flag]
     known = _leaves(AgentConfig().model_dump())
-    if path in known:
-        return path
+    if flag in known:
+        return flag
     guess = nearest(flag, [*_FLAGS, *_SPECIAL, *known])
     raise UnknownSetting(f'There is no setting "{flag}".' + (f' Did you mean "{guess}"?' if guess else ""))
 

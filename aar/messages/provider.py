@@ -39,8 +39,7 @@ class Capabilities(TypedDict):
     vision: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens of one model call. `input_tokens` as the provider counts them."""
 
     input_tokens: int = 0

@@ -95,7 +95,11 @@ DENIED_COMMANDS = (
 
 
 class Settings(BaseModel):
-    """Unknown keys are kept out here; `aar/config.py` warns about them with the nearest known name."""
+    """Unknown keys are kept out here; `aar/config.py` warns about them with the nearest known name.
+
+    A part that is left out is made from `{}` by the schema of the whole: a `default_factory` would need a schema of its
+    own for each part, which every start would have to build.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
@@ -173,9 +177,9 @@ class SandboxConfig(Settings):
 
     mode: Literal["local", "linux", "windows", "wsl", "auto"] = "local"
     local: dict[str, Any] = {}
-    linux: LinuxSandbox = Field(default_factory=LinuxSandbox)
-    windows: WindowsSandbox = Field(default_factory=WindowsSandbox)
-    wsl: WslSandbox = Field(default_factory=WslSandbox)
+    linux: LinuxSandbox = Field(default={}, validate_default=True)
+    windows: WindowsSandbox = Field(default={}, validate_default=True)
+    wsl: WslSandbox = Field(default={}, validate_default=True)
 
 
 def _sandbox(value: Any) -> Any:
@@ -190,7 +194,7 @@ class SafetyConfig(Settings):
     require_approval_for_execute: bool = True
     denied_paths: list[str] = list(DENIED_PATHS)
     allowed_paths: list[str] = ["<cwd>/**"]
-    sandbox: Annotated[SandboxConfig, BeforeValidator(_sandbox)] = Field(default_factory=SandboxConfig)
+    sandbox: Annotated[SandboxConfig, BeforeValidator(_sandbox)] = Field(default={}, validate_default=True)
     log_all_commands: bool = False
     acp_approval_timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
 
@@ -210,12 +214,12 @@ class GuardrailsConfig(Settings):
 class AgentConfig(Settings):
     """All settings of a session. `provider` is an object, or a key of `providers`."""
 
-    provider: ProviderConfig | str = Field(default_factory=ProviderConfig)
+    provider: ProviderConfig | str = Field(default={}, validate_default=True)
     providers: dict[str, ProviderConfig] = {}
-    tools: ToolConfig = Field(default_factory=ToolConfig)
-    safety: SafetyConfig = Field(default_factory=SafetyConfig)
-    tui: TuiConfig = Field(default_factory=TuiConfig)
-    guardrails: GuardrailsConfig = Field(default_factory=GuardrailsConfig)
+    tools: ToolConfig = Field(default={}, validate_default=True)
+    safety: SafetyConfig = Field(default={}, validate_default=True)
+    tui: TuiConfig = Field(default={}, validate_default=True)
+    guardrails: GuardrailsConfig = Field(default={}, validate_default=True)
     max_steps: int = Field(default=50, ge=1)
     timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
     max_retries: int = Field(default=3, ge=1)

@@ -67,25 +67,22 @@ _KINDS: tuple[tuple[tuple[str, ...], type[ProviderError], str], ...] = (
     (("RateLimit",), ProviderRateLimited, ""),
 )
 
-_TOO_LONG = re.compile(
-    r"exceed_context_size|context[_ ]length|maximum context|context window|context size"
-    r"|prompt is too long|too many (?:input )?tokens|token limit|input is too long",
-    re.IGNORECASE,
+# Patterns are text until an error needs them: compiling all of them takes longer than importing this module.
+_TOO_LONG = (
+    r"(?i)exceed_context_size|context[_ ]length|maximum context|context window|context size"
+    r"|prompt is too long|too many (?:input )?tokens|token limit|input is too long"
 )
 # What comes back at every try: a history that the server cannot read, an account without credit.
-_HOPELESS = re.compile(
-    r"insufficient_quota|failed to parse (?:tool call|messages|input)|arguments as json|json\.exception|template",
-    re.IGNORECASE,
+_HOPELESS = (
+    r"(?i)insufficient_quota|failed to parse (?:tool call|messages|input)|arguments as json|json\.exception|template"
 )
-_UNSUPPORTED = re.compile(
-    r"unsupported[_ ](?:parameter|value)|unrecognized request argument|extra inputs", re.IGNORECASE
-)
-_REFUSED = re.compile(r"content[_ ](?:filter|policy|management)|responsible ?ai|safety system", re.IGNORECASE)
+_UNSUPPORTED = r"(?i)unsupported[_ ](?:parameter|value)|unrecognized request argument|extra inputs"
+_REFUSED = r"(?i)content[_ ](?:filter|policy|management)|responsible ?ai|safety system"
 
 _STATUS_BY_WORD = (
-    (re.compile(r"rate.?limit|too many requests|insufficient_quota", re.IGNORECASE), 429),
-    (re.compile(r"authentication|unauthori[sz]ed|permission|invalid.{0,5}api.?key", re.IGNORECASE), 401),
-    (re.compile(r"invalid_request|bad_request", re.IGNORECASE), 400),
+    (r"(?i)rate.?limit|too many requests|insufficient_quota", 429),
+    (r"(?i)authentication|unauthori[sz]ed|permission|invalid.{0,5}api.?key", 401),
+    (r"(?i)invalid_request|bad_request", 400),
     (_TOO_LONG, 400),
 )
 _LABELS = {"generic": "Generic provider", "local": "The local model server", "openai": "OpenAI"}
@@ -146,7 +143,7 @@ def error_for_status(
         message = f"{message} (check {variable} or provider.api_key)"
     error = kind(message, provider=provider, status=status)
     if error.retryable:
-        error.retryable = not _HOPELESS.search(text)
+        error.retryable = not re.search(_HOPELESS, text)
         error.retry_after = retry_after_seconds(headers or {})
     return error
 
@@ -156,11 +153,11 @@ def _kind_of_status(status: int, text: str) -> tuple[type[ProviderError], str]:
         return ProviderUnauthorized, "refused the key (HTTP {status})"
     if status == 429:
         return ProviderRateLimited, "rate limit exceeded (HTTP {status})"
-    if status in (400, 413, 422, 500) and _TOO_LONG.search(text):
+    if status in (400, 413, 422, 500) and re.search(_TOO_LONG, text):
         return ContextTooLong, "context limit exceeded (HTTP {status})"
-    if status == 400 and _REFUSED.search(text):
+    if status == 400 and re.search(_REFUSED, text):
         return ContentRefused, "refused the content (HTTP {status})"
-    if status in (400, 422) and _UNSUPPORTED.search(text):
+    if status in (400, 422) and re.search(_UNSUPPORTED, text):
         return ProviderError, "rejected an unsupported parameter (HTTP {status})"
     if status == 408:
         return ProviderTimeout, "returned HTTP {status}"
@@ -186,7 +183,7 @@ def _status_of(fields: Mapping[str, Any], text: str) -> int:
     if isinstance(code, int) and 400 <= code <= 599:
         return code
     for pattern, status in _STATUS_BY_WORD:
-        if pattern.search(text):
+        if re.search(pattern, text):
             return status
     return 500
 

@@ -12,9 +12,8 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from posixpath import normpath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from aar.errors import ToolError
 from aar.messages.settings import SafetyConfig
@@ -32,8 +31,7 @@ _ATTEMPTS = 3
 _ANY_REPOSITORY = ""  # no path: files of one repository must not come side by side
 
 
-@dataclass(frozen=True)
-class PathRule:
+class PathRule(NamedTuple):
     """The first rule whose pattern fits decides, before `denied_paths` and `allowed_paths`."""
 
     pattern: str
