@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ def test_the_default_table_is_the_one_of_the_users_folder(home: Path, monkeypatc
 def test_usage_knows_the_names_that_vendors_use(usage: dict[str, int], expected: Usage) -> None:
     assert Usage.of(usage) == expected
     assert Usage.of(expected.to_dict()) == expected
-    assert expected.to_dict() == asdict(expected)
+    assert expected.to_dict() == expected._asdict()
     assert expected.total == expected.input_tokens + expected.output_tokens
 
 
