@@ -83,6 +83,19 @@ def test_help_imports_next_to_nothing(place):
     assert heavy & set(done.stdout.splitlines()[-1].split()) == set()
 
 
+def test_a_command_line_is_read_before_anything_heavy_is_imported(place):
+    """Once pydantic is there, cyclopts builds a schema for every flag: five times the work."""
+    code = "import sys; from aar.transports.cli.app import build_app; build_app().parse_args(['run', 'hi'])"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        env=place.environment,
+        check=True,
+    )
+    assert {"pydantic", "trio", "httpx2", "rich", "asyncio", "aar.config"} & set(done.stdout.split()) == set()
+
+
 async def test_a_run_imports_no_package_that_it_does_not_use(place, model, flags):
     place.write("a.txt", "alpha")
     model.calls("read_file", path="a.txt").says("It says alpha.")
