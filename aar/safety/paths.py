@@ -195,8 +195,8 @@ class PathGuard:
     def _found(self, path: str, missing: OSError | None = None) -> Iterator[tuple[int, str]]:
         self._require(path, write=False)
         missing = missing or FileNotFoundError("File not found: ")
-        if ".." in path.split("/") and not os.path.lexists(os.path.join(self.cwd, path)):
-            raise type(missing)(f"{missing}{self.resolve(path)}")  # up from what is no folder: the kernel refuses, too
+        if not os.path.exists(os.path.join(self.cwd, path)):
+            raise type(missing)(f"{missing}{self.resolve(path)}")  # as the kernel sees it, also up from no folder
         descriptor, resolved = self._descend(path, missing)
         try:
             yield descriptor, resolved
