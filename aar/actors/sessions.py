@@ -99,6 +99,7 @@ class _Held:
     released: trio.Event = field(default_factory=trio.Event)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)  # cancelled to close it
     is_leaving: bool = False
+    is_given: bool = False  # somebody who asked for it has it, or it was opened without asking for an answer
 
 
 class _House:
@@ -110,7 +111,10 @@ class _House:
 
     async def serve(self, envelope: Envelope[SessionsCommand]) -> None:
         try:
-            envelope.reply(await self._answer(envelope.message))
+            answer = await self._answer(envelope.message)
+            if isinstance(answer, SessionInfo):
+                await self._hand_over(answer, envelope)
+            envelope.reply(answer)
         except AarError as error:
             envelope.fail(error)
         except ValueError as error:
@@ -249,6 +253,15 @@ class _House:
                 await self._supervisor.stop(_name(session_id), grace=CLOSE_GRACE)
 
     # --- going ---
+
+    async def _hand_over(self, info: SessionInfo, envelope: Envelope[SessionsCommand]) -> None:
+        """A session whose asker has left, and that nobody else was given, is let go: nobody would ever close it."""
+        held = self._held.get(info.session_id)
+        if held is None:
+            return
+        held.is_given = held.is_given or envelope.answer is None or envelope.is_owed
+        if not held.is_given:
+            await self._close(info.session_id)
 
     async def _close(self, session_id: str) -> None:
         held = self._held.get(session_id)

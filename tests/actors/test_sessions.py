@@ -152,6 +152,44 @@ async def _prompt_until_closed(session) -> None:
     assert (await session.prompt("go")).stop == "cancelled"
 
 
+async def test_one_whose_asker_leaves_before_it_is_open_is_closed_again(tmp_path, autojump_clock) -> None:
+    store = MemoryStore(faults={1: Fault(delay=5)})
+    async with open_test_runtime(home=tmp_path, store=store) as runtime:
+        with trio.move_on_after(1):
+            await runtime.sessions.open("/", session_id="one")
+        assert runtime.registry.find("session:one") is None  # the disk is slow
+        await trio.sleep(30)
+        assert runtime.registry.find("session:one") is None
+        with trio.fail_after(5):
+            again = await runtime.sessions.load("one")
+        assert [event.action for event in facts_of(again)] == ["started", "resumed"]
+
+
+async def test_one_whose_asker_leaves_stays_open_for_another_who_asked_for_it(tmp_path, autojump_clock) -> None:
+    store = MemoryStore(faults={1: Fault(delay=5)})
+    async with open_test_runtime(home=tmp_path, store=store) as runtime, trio.open_nursery() as nursery:
+
+        async def open_and_leave() -> None:
+            with trio.move_on_after(1):
+                await runtime.sessions.open("/", session_id="one")
+
+        nursery.start_soon(open_and_leave)
+        await trio.testing.wait_all_tasks_blocked()
+        session = await runtime.sessions.load("one")
+        await trio.sleep(30)
+        assert (await session.status()).seq in (1, 2)  # as it was opened, or opened anew
+
+
+async def test_one_that_is_open_stays_so_when_somebody_asks_for_it_again_and_leaves(tmp_path) -> None:
+    async with open_test_runtime(home=tmp_path) as runtime:
+        session = await runtime.sessions.open("/", session_id="one")
+        with trio.CancelScope() as leaving:
+            leaving.cancel()
+            await runtime.sessions.load("one")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await session.status()).seq == 1
+
+
 # --- going ------------------------------------------------------------------------------------
 
 
