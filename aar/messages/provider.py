@@ -10,6 +10,8 @@ from aar.messages.tools import ToolSchema
 __all__ = [
     "Capabilities",
     "History",
+    "ImageLimits",
+    "ModelInfo",
     "NeutralMessage",
     "ProviderRequest",
     "ProviderResponse",
@@ -37,6 +39,34 @@ class Capabilities(TypedDict):
     streaming: bool
     structured_output: bool
     vision: bool
+
+
+class ModelInfo(NamedTuple):
+    """A model that a provider offers. `None` and an empty `abilities` mean that the provider does not tell.
+
+    `context_window` and `max_output` are tokens; `abilities` are words such as `tools`, `vision`, `thinking`.
+    """
+
+    name: str
+    context_window: int | None = None
+    max_output: int | None = None
+    abilities: tuple[str, ...] = ()
+
+
+class ImageLimits(NamedTuple):
+    """What one request may carry. `None` is no limit.
+
+    `at_most` is images in all; `bytes_each` and `bytes_total` count the encoded text (base64); `side` is the longest
+    side in pixels, and `side_of_many` the longest when there are more than `many` images.
+    """
+
+    at_most: int | None = None
+    bytes_each: int | None = None
+    bytes_total: int | None = None
+    side: int | None = None
+    many: int | None = None
+    side_of_many: int | None = None
+    formats: tuple[str, ...] = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class Usage(NamedTuple):

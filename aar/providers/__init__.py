@@ -40,18 +40,12 @@ def open_provider(config: ProviderConfig) -> Provider:
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
-        raise _missing(config.name, module_name, error) from error
+        raise _missing(config.name, error) from error
     adapter: type[Provider] = getattr(module, class_name)
     return adapter(config)
 
 
-def _missing(name: str, module_name: str, error: ModuleNotFoundError) -> MissingPackage:
-    if error.name == module_name:
-        return MissingPackage(
-            f"The provider '{name}' is not part of this version of Aar yet. "
-            "Use 'generic' with the base_url of any OpenAI-compatible server, or 'local'.",
-            provider=name,
-        )
+def _missing(name: str, error: ModuleNotFoundError) -> MissingPackage:
     return MissingPackage(
         f"The provider '{name}' needs the package '{error.name}': pip install 'aar-agent[{name}]'", provider=name
     )

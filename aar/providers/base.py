@@ -15,7 +15,7 @@ from typing import Any
 
 from aar.errors import InvalidSetting
 from aar.messages.events import ProviderMeta, ReasoningBlock, ToolCall
-from aar.messages.provider import Capabilities, ProviderRequest, ProviderResponse, StreamDelta
+from aar.messages.provider import Capabilities, ImageLimits, ModelInfo, ProviderRequest, ProviderResponse, StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.failures import as_provider_error, error_for_status, explain, is_retryable, timed_out
 
@@ -52,6 +52,7 @@ class Provider:
     supports_vision = False
     supports_audio = False
 
+    image_limits = ImageLimits()
     default_first_byte_timeout: float | None = 120.0
     default_idle_timeout: float | None = 60.0
     default_answer_timeout: float | None = 600.0
@@ -90,6 +91,10 @@ class Provider:
         response = await self.complete(request)
         for delta in replay(response):
             yield delta
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The models that may be asked for here; empty when the provider cannot tell. Raises `ProviderError`."""
+        return ()
 
     async def aclose(self) -> None:
         """Give back connections. May be called more than once; the provider opens new ones when used again."""

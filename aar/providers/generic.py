@@ -21,6 +21,7 @@ from aar.providers.failures import as_provider_error, describe_body, error_for_s
 from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, open_chunks
 from aar.providers.openai_stream import ChatStream
 from aar.providers.openai_wire import encode_json, encode_message, encode_tools, parse_answer, response_format
+from aar.providers.secrets import Secrets
 from aar.providers.sse import SseParser
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _log = logging.getLogger(__name__)
 BODY_LIMIT = 64 * 1024 * 1024  # bytes of an answer that is not streamed
 ERROR_LIMIT = 64 * 1024  # bytes of an error's body that are read
 TRAILER_TIMEOUT = 2.0  # seconds to wait for usage once the answer is finished
-STALE_TIMEOUT = 1.0  # seconds within which a kept connection that the server had closed already fails
 DRAIN_TIMEOUT = 0.05  # seconds to wait for the end of the body, so that the connection can be used again
 
 _UNSUPPORTED = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|not permitted|not allowed", re.IGNORECASE)
@@ -85,7 +85,8 @@ class GenericProvider(Provider):
     def _use(self, endpoint: str, api_key: str) -> None:
         self.endpoint, self.api_key = endpoint, api_key
         self._sent_headers = self._headers()
-        self._secrets = self._secret_texts()
+        values = (value for name, value in self._sent_headers.items() if name != "content-type")
+        self._secrets = Secrets(self.api_key, values)
 
     async def aclose(self) -> None:
         if self._owns_pool:
@@ -124,13 +125,13 @@ class GenericProvider(Provider):
             yield
         except ProviderError as error:
             error.provider = self.name
-            error.args = tuple(self._hidden(part) if isinstance(part, str) else part for part in error.args)
+            self._secrets.hide_in(error)
             raise
         except httpx2.ConnectTimeout as error:
             raise timed_out(self.name, CONNECT_TIMEOUT, f"no connection to {self._server}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
             found = as_provider_error(error, self.name)
-            found.args = (self._hidden(f"{found} ({self._server})"),)
+            found.args = (self._secrets.hide(f"{found} ({self._server})"),)
             raise found from error
 
     @asynccontextmanager
@@ -144,12 +145,14 @@ class GenericProvider(Provider):
         left_out, field = self._left_out, self._max_tokens_field
         while True:
             async with AsyncExitStack() as stack:
-                response = await self._send(stack, self._body(request, streaming, left_out, field))
+                body = self._body(request, streaming, left_out, field)
+                sent = self._pool.open_stream("POST", self.endpoint, headers=self._sent_headers, content=body)
+                response = await stack.enter_async_context(sent)
                 if response.is_success:
                     self._left_out, self._max_tokens_field = left_out, field
                     yield response
                     return
-                text = self._hidden(await _error_text(response))
+                text = self._secrets.hide(await _error_text(response))
                 refused = self._refused_field(response.status_code, text, left_out, field)
                 if not refused:
                     raise error_for_status(response.status_code, text, response.headers, self.name)
@@ -158,29 +161,6 @@ class GenericProvider(Provider):
                 field = "max_tokens"
             else:
                 left_out |= {refused}
-
-    async def _send(self, stack: AsyncExitStack, body: bytes) -> httpx2.Response:
-        import httpx2
-
-        is_new = False
-
-        async def trace(event: str, _: Mapping[str, Any]) -> None:
-            nonlocal is_new
-            is_new = is_new or event == "connection.connect_tcp.started"
-
-        def opened() -> Any:
-            return self._pool.open_stream(
-                "POST", self.endpoint, headers=self._sent_headers, content=body, extensions={"trace": trace}
-            )
-
-        began = trio.current_time()
-        try:
-            return await stack.enter_async_context(opened())
-        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
-            # Once more, if the server had closed a kept connection. Any other may have worked on the request already.
-            if is_new or trio.current_time() - began > STALE_TIMEOUT:
-                raise
-            return await stack.enter_async_context(opened())
 
     def _refused_field(self, status: int, text: str, left_out: frozenset[str], field: str) -> str:
         """The optional field that the server complains about, if it may be renamed or left out."""
@@ -209,19 +189,6 @@ class GenericProvider(Provider):
                 what = "provider.api_key" if self.api_key and self.api_key in value else "provider.extra.extra_headers"
                 raise InvalidSetting(f"{what}: the header {name!r} would hold characters that no header can carry")
         return headers
-
-    def _secret_texts(self) -> list[str]:
-        """What no error may repeat, the longest first."""
-        own = {value for name, value in self._sent_headers.items() if name != "content-type" and len(value) >= 6}
-        if len(self.api_key) >= 4:
-            own.add(self.api_key)
-        own |= {token for value in own if len(token := value.rpartition(" ")[2]) >= 6}
-        return sorted(own, key=len, reverse=True)
-
-    def _hidden(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "[redacted]")
-        return text
 
     def _warn_once(self) -> None:
         """With the first request, not before: settings are also looked at without asking anything."""

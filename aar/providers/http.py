@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import trio
@@ -41,7 +41,8 @@ class HttpPool:
     """Clients for any number of requests at the same time, each client serving at most 16 of them.
 
     Proxies are read from the environment once; loopback addresses never go through one. Only connecting has a
-    time limit: how long a server may be silent is its caller's to say. Redirects are not followed, so that a key
+    time limit: how long a server may be silent is its caller's to say. A kept connection that the server has closed
+    costs nothing but a new one. Redirects are not followed, so that a key
     reaches no server but the one it was given for.
     """
 
@@ -68,7 +69,6 @@ class HttpPool:
         *,
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
-        extensions: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[httpx2.Response, None]:
         """Send a request; the block starts when the headers of the answer are there, its body unread.
 
@@ -77,9 +77,7 @@ class HttpPool:
         shard = await self._shard(self._route(url))
         shard.in_use += 1
         try:
-            request = shard.client.build_request(
-                method, _parsed(url), headers=headers, content=content, extensions=extensions
-            )
+            request = shard.client.build_request(method, _parsed(url), headers=headers, content=content)
             response = await shard.client.send(request, stream=True)
             try:
                 yield response
@@ -159,12 +157,13 @@ def is_loopback(host: str) -> bool:
 def _new_client(context: ssl.SSLContext, proxy: str) -> httpx2.AsyncClient:
     import httpx2
 
+    from aar.providers.resending import ResendingTransport
+
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=REQUESTS_PER_CLIENT)
     return httpx2.AsyncClient(
-        verify=context,
-        proxy=proxy or None,
+        transport=ResendingTransport(verify=context, proxy=proxy or None, trust_env=False, limits=limits),
         trust_env=False,
         timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=REQUESTS_PER_CLIENT),
         # A compressed stream comes in lumps: what it saves in bytes it costs in waiting.
         headers={"User-Agent": f"aar/{__version__}", "Accept-Encoding": "identity"},
     )

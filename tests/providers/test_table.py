@@ -43,17 +43,6 @@ def test_a_missing_vendor_package_only_matters_when_its_provider_is_chosen(
     )
 
 
-def test_an_adapter_that_this_version_lacks_is_named_with_what_works_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROVIDERS, "gemini", "aar.providers.not_there:Adapter")
-    with pytest.raises(MissingPackage) as caught:
-        open_provider(ProviderConfig(name="gemini"))
-    assert str(caught.value) == (
-        "The provider 'gemini' is not part of this version of Aar yet. "
-        "Use 'generic' with the base_url of any OpenAI-compatible server, or 'local'."
-    )
-    assert isinstance(caught.value, ImportError)
-
-
 def test_opening_a_provider_loads_neither_the_http_library_nor_tls() -> None:
     program = (
         "import sys\n"
