@@ -7,18 +7,20 @@ import logging
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import trio
 
-from aar.errors import BadProviderReply, InvalidSetting, ProviderError
+from aar.errors import BadProviderReply, ProviderError
 from aar.messages.provider import ProviderRequest, ProviderResponse, StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.base import Assembly, Provider, replay
+from aar.providers.bodies import ERROR_LIMIT, error_text, read_body
 from aar.providers.failures import as_provider_error, describe_body, error_for_status, error_in_answer, timed_out
-from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, open_chunks
+from aar.providers.headers import request_headers
+from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, open_chunks, split_url
 from aar.providers.openai_stream import ChatStream
 from aar.providers.openai_wire import encode_json, encode_message, encode_tools, parse_answer, response_format
 from aar.providers.secrets import Secrets
@@ -31,15 +33,10 @@ __all__ = ["GenericProvider", "chat_endpoint"]
 
 _log = logging.getLogger(__name__)
 
-BODY_LIMIT = 64 * 1024 * 1024  # bytes of an answer that is not streamed
-ERROR_LIMIT = 64 * 1024  # bytes of an error's body that are read
 TRAILER_TIMEOUT = 2.0  # seconds to wait for usage once the answer is finished
 DRAIN_TIMEOUT = 0.05  # seconds to wait for the end of the body, so that the connection can be used again
 
 _UNSUPPORTED = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|not permitted|not allowed", re.IGNORECASE)
-
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 CODEC = "openai"  # under this name a history keeps the bytes of its messages
 
@@ -84,7 +81,7 @@ class GenericProvider(Provider):
 
     def _use(self, endpoint: str, api_key: str) -> None:
         self.endpoint, self.api_key = endpoint, api_key
-        self._sent_headers = self._headers()
+        self._sent_headers = request_headers(api_key, self.config.extra)
         values = (value for name, value in self._sent_headers.items() if name != "content-type")
         self._secrets = Secrets(self.api_key, values)
 
@@ -152,7 +149,7 @@ class GenericProvider(Provider):
                     self._left_out, self._max_tokens_field = left_out, field
                     yield response
                     return
-                text = self._secrets.hide(await _error_text(response))
+                text = self._secrets.hide(await error_text(response))
                 refused = self._refused_field(response.status_code, text, left_out, field)
                 if not refused:
                     raise error_for_status(response.status_code, text, response.headers, self.name)
@@ -173,22 +170,6 @@ class GenericProvider(Provider):
         if "temperature" in text and "temperature" not in left_out and _UNSUPPORTED.search(text):
             return "temperature"
         return ""
-
-    def _headers(self) -> dict[str, str]:
-        """Raises `InvalidSetting` for what no header can carry."""
-        headers = {"content-type": "application/json"}
-        if self.api_key:
-            name = str(self.config.extra.get("auth_header") or "").lower()
-            headers[name or "authorization"] = self.api_key if name else f"Bearer {self.api_key}"
-        more = self.config.extra.get("extra_headers") or {}
-        if not isinstance(more, dict):
-            raise InvalidSetting("provider.extra.extra_headers must be an object of names and values")
-        headers |= {str(name).lower(): str(value) for name, value in more.items()}
-        for name, value in headers.items():
-            if _CONTROLS.search(value) or not _HEADER_NAME.fullmatch(name):
-                what = "provider.api_key" if self.api_key and self.api_key in value else "provider.extra.extra_headers"
-                raise InvalidSetting(f"{what}: the header {name!r} would hold characters that no header can carry")
-        return headers
 
     def _warn_once(self) -> None:
         """With the first request, not before: settings are also looked at without asking anything."""
@@ -242,7 +223,7 @@ class GenericProvider(Provider):
             yield delta
 
     async def _whole(self, response: httpx2.Response) -> ProviderResponse:
-        body = await _read(response, BODY_LIMIT)
+        body = await read_body(response)
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -268,9 +249,9 @@ def chat_endpoint(address: str) -> str:
     if not address:
         return ""
     if "://" not in address:
-        host = _split(f"http://{address}").hostname or ""
+        host = split_url(f"http://{address}").hostname or ""
         address = f"{'http' if is_loopback(host) else 'https'}://{address}"
-    parts = _split(address)
+    parts = split_url(address)
     path = parts.path.rstrip("/")
     if not path:
         path = "/v1/chat/completions"
@@ -279,17 +260,6 @@ def chat_endpoint(address: str) -> str:
     else:
         path = parts.path
     return urlunsplit(parts._replace(path=path))
-
-
-def _split(address: str) -> SplitResult:
-    try:
-        parts = urlsplit(address)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_url = False
-    if not is_url or _CONTROLS.search(address) or " " in address:
-        raise InvalidSetting("provider.base_url is no URL of a server: write it like https://host/v1")
-    return parts
 
 
 async def _read_trailer(reading: ChatStream, parser: SseParser, chunks: AsyncIterator[bytes]) -> list[StreamDelta]:
@@ -311,35 +281,6 @@ async def _read_trailer(reading: ChatStream, parser: SseParser, chunks: AsyncIte
         if not reading.finish and not reading.is_over:
             raise
     return [delta for delta in deltas if delta.text or delta.reasoning_delta]
-
-
-async def _read(response: httpx2.Response, limit: int) -> bytes:
-    length = response.headers.get("content-length", "")
-    if length.isdecimal() and int(length) <= limit and "content-encoding" not in response.headers:
-        return await response.aread()  # no more can come than was announced
-    body = bytearray()
-    async with open_chunks(response) as chunks:
-        async for chunk in chunks:
-            body += chunk
-            if len(body) > limit:
-                raise BadProviderReply(f"The answer has more than {limit:,} bytes")
-    return bytes(body)
-
-
-async def _error_text(response: httpx2.Response) -> str:
-    """The start of an error's body, or what came of it."""
-    import httpx2
-
-    if response.is_redirect:
-        return f"redirected to {response.headers.get('location', 'nowhere')}: use that URL as base_url"
-    body = bytearray()
-    with suppress(httpx2.HTTPError), trio.move_on_after(TRAILER_TIMEOUT):
-        async with open_chunks(response) as chunks:
-            async for chunk in chunks:
-                body += chunk
-                if len(body) > ERROR_LIMIT:
-                    break
-    return body[:ERROR_LIMIT].decode(errors="replace")
 
 
 def _is_stream(response: httpx2.Response) -> bool:

@@ -6,18 +6,19 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import trio
 
 from aar._version import __version__
+from aar.errors import InvalidSetting
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx2
 
-__all__ = ["CONNECT_TIMEOUT", "HttpPool", "is_loopback", "open_chunks"]
+__all__ = ["CONNECT_TIMEOUT", "HttpPool", "is_loopback", "open_chunks", "split_url"]
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CLOSE_TIMEOUT = 2.0  # seconds
@@ -147,6 +148,18 @@ def _parsed(url: str) -> httpx2.URL:
     import httpx2
 
     return httpx2.URL(url)
+
+
+def split_url(address: str) -> SplitResult:
+    """The parts of a server's URL. Raises `InvalidSetting` for what is no such URL."""
+    try:
+        parts = urlsplit(address)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if not is_url or not address.isprintable() or " " in address:
+        raise InvalidSetting("provider.base_url is no URL of a server: write it like https://host/v1")
+    return parts
 
 
 def is_loopback(host: str) -> bool:

@@ -1,0 +1,50 @@
+"""Bodies of answers that are not streams: read to their end, and no further than is sane."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import trio
+
+from aar.errors import BadProviderReply
+from aar.providers.http import open_chunks
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["BODY_LIMIT", "ERROR_LIMIT", "error_text", "read_body"]
+
+BODY_LIMIT = 64 * 1024 * 1024  # bytes of an answer that is not streamed
+ERROR_LIMIT = 64 * 1024  # bytes of an error's body that are read
+ERROR_TIMEOUT = 2.0  # seconds to wait for an error's body
+
+
+async def read_body(response: httpx2.Response, limit: int = BODY_LIMIT) -> bytes:
+    """The whole body. Raises `BadProviderReply` when it has more than `limit` bytes, and `httpx2.HTTPError`."""
+    length = response.headers.get("content-length", "")
+    if length.isdecimal() and int(length) <= limit and "content-encoding" not in response.headers:
+        return await response.aread()  # no more can come than was announced
+    body = bytearray()
+    async with open_chunks(response) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > limit:
+                raise BadProviderReply(f"The answer has more than {limit:,} bytes")
+    return bytes(body)
+
+
+async def error_text(response: httpx2.Response) -> str:
+    """The start of an error's body, or what came of it."""
+    import httpx2
+
+    if response.is_redirect:
+        return f"redirected to {response.headers.get('location', 'nowhere')}: use that URL as base_url"
+    body = bytearray()
+    with suppress(httpx2.HTTPError), trio.move_on_after(ERROR_TIMEOUT):
+        async with open_chunks(response) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > ERROR_LIMIT:
+                    break
+    return body[:ERROR_LIMIT].decode(errors="replace")
