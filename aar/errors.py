@@ -7,7 +7,7 @@ AarError
 |- SessionError               SessionNotFound  SessionInUse  SessionClosed  QueueFull
 |- ProviderError              provider, status, retryable, retry_after
 |  |- ProviderUnauthorized  ProviderRateLimited  ProviderUnavailable  ProviderTimeout  AnswerCut
-|  `- ContextTooLong  ContentRefused  BadProviderReply  MissingPackage
+|  `- ContextTooLong  ContentRefused  BadProviderReply  MissingPackage  MissingKey
 |- ToolError                  category
 |- StoreError                 SequenceConflict  StoreUnavailable  CorruptJournal
 |- ExtensionError
@@ -36,6 +36,7 @@ __all__ = [
     "InvalidSetting",
     "MailboxFull",
     "MessageError",
+    "MissingKey",
     "MissingPackage",
     "ProtocolError",
     "ProviderError",
@@ -181,6 +182,10 @@ class ProviderUnauthorized(ProviderError, PermissionError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class MissingKey(ProviderUnauthorized, ConfigError):
+    """The provider needs a key and there is none. The text says where it is looked for."""
 
 
 class ProviderRateLimited(ProviderError):

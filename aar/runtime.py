@@ -133,8 +133,9 @@ def check_provider(config: AgentConfig) -> None:
 
     What may change until the first question, such as a package that is not installed, is no mistake in the settings.
     """
-    with suppress(ProviderError):
-        open_provider(config.resolve_provider())
+    for provider in (config.resolve_provider(), *config.resolve_fallbacks().values()):
+        with suppress(ProviderError):
+            open_provider(provider)
 
 
 def reading_rule(config: AgentConfig, cwd: str, *, is_typed: bool = True) -> Callable[[str], str | None]:

@@ -26,6 +26,7 @@ DEFAULTS: dict[str, Any] = {
         "extra": {},
     },
     "providers": {},
+    "fallback_providers": [],
     "tools": {
         "enabled_builtins": ["read_file", "write_file", "edit_file", "list_directory", "bash", "grep", "find_files"],
         "bash_default_timeout": 120,

@@ -12,6 +12,7 @@ from aar.journal.context import trim
 from aar.messages.events import Compacted
 from aar.messages.provider import History, NeutralMessage, ProviderRequest, ProviderResponse
 from aar.providers.base import Provider
+from aar.usage import price_of
 
 __all__ = ["compact"]
 
@@ -46,8 +47,10 @@ async def _summary(bench: Workbench, provider: Provider, controls: Controls, ask
         messages=History(tail=messages), system=await bench.system_prompt(), session_id=bench.session_id
     )
     policy = RetryPolicy(config.max_retries, controls.stopping)
-    async with provider_call(provider, request, policy, streaming=False) as items:
-        async for item in items:
-            if isinstance(item, ProviderResponse):
-                return item
+    price = price_of(provider.config.model, bench.prices)
+    with bench.budget.reserve(config, request, price) as limited:
+        async with provider_call(provider, limited, policy, streaming=False) as items:
+            async for item in items:
+                if isinstance(item, ProviderResponse):
+                    return item
     raise BadProviderReply("the model gave no summary", provider=provider.name)

@@ -16,8 +16,11 @@ __all__ = ["apply_patch"]
 _SECRETS = ("api_key", "auth_header", "extra_headers")
 
 
-async def apply_patch(bench: Workbench, patch: dict[str, Any]) -> AgentConfig:
-    """Record a change of settings and answer with what is in force. Raises `InvalidSetting`; then nothing changed."""
+async def apply_patch(bench: Workbench, patch: dict[str, Any], reason: dict[str, Any] | None = None) -> AgentConfig:
+    """Record a change of settings and answer with what is in force. Raises `InvalidSetting`; then nothing changed.
+
+    `reason` is kept with the fact that another model answers from now on.
+    """
     if _has_secret(patch):
         raise InvalidSetting(
             "keys are not changed in a running session: put them into a profile of the config file or the environment"
@@ -39,7 +42,11 @@ async def apply_patch(bench: Workbench, patch: dict[str, Any]) -> AgentConfig:
     if provider.label != before.label:
         facts.append(
             ProviderSwitchEvent(
-                from_provider=before.name, from_model=before.model, to_provider=provider.name, to_model=provider.model
+                from_provider=before.name,
+                from_model=before.model,
+                to_provider=provider.name,
+                to_model=provider.model,
+                data=reason or {},
             )
         )
     await bench.journal.append(*facts)

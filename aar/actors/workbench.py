@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
+from aar.actors.budget import Budget
 from aar.hooks import Hooks
 from aar.journal.journal import Journal
 from aar.kernel import Ref
@@ -79,6 +80,12 @@ class Workbench:
             self._kept["patch"] = patch
         config: AgentConfig = self._kept["config"]
         return config
+
+    @property
+    def budget(self) -> Budget:
+        """One for all calls of the session, whoever makes them."""
+        budget: Budget = self._kept.setdefault("budget", Budget(self.journal))
+        return budget
 
     @property
     def sandbox(self) -> Sandbox:

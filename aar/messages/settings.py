@@ -212,10 +212,14 @@ class GuardrailsConfig(Settings):
 
 
 class AgentConfig(Settings):
-    """All settings of a session. `provider` is an object, or a key of `providers`."""
+    """All settings of a session. `provider` is an object, or a key of `providers`.
+
+    `fallback_providers` are keys of `providers` too: who is asked next when the one before cannot be reached.
+    """
 
     provider: ProviderConfig | str = Field(default={}, validate_default=True)
     providers: dict[str, ProviderConfig] = {}
+    fallback_providers: list[str] = []
     tools: ToolConfig = Field(default={}, validate_default=True)
     safety: SafetyConfig = Field(default={}, validate_default=True)
     tui: TuiConfig = Field(default={}, validate_default=True)
@@ -240,10 +244,17 @@ class AgentConfig(Settings):
         """The active provider's settings. Raises `ValueError` when `provider` names no profile."""
         if isinstance(self.provider, ProviderConfig):
             return self.provider
-        found = self.providers.get(self.provider)
+        return self._profile(self.provider, "Provider")
+
+    def resolve_fallbacks(self) -> dict[str, ProviderConfig]:
+        """The settings of the fallback providers by their keys, in order. Raises `ValueError` for an unknown key."""
+        return {key: self._profile(key, "Fallback provider") for key in self.fallback_providers}
+
+    def _profile(self, key: str, what: str) -> ProviderConfig:
+        found = self.providers.get(key)
         if found is None:
             available = ", ".join(sorted(self.providers)) or "(none)"
-            raise ValueError(f"Provider key '{self.provider}' not found in providers dict. Available: {available}")
+            raise ValueError(f"{what} key '{key}' not found in providers dict. Available: {available}")
         return found
 
     @property

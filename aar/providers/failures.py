@@ -14,6 +14,7 @@ from aar.errors import (
     BadProviderReply,
     ContentRefused,
     ContextTooLong,
+    MissingKey,
     MissingPackage,
     ProviderError,
     ProviderRateLimited,
@@ -111,6 +112,8 @@ def explain(error: ProviderError) -> str:
     match error:
         case ProviderTimeout():
             return "Request timed out — the provider took too long to respond. You can try again."
+        case MissingPackage() | MissingKey():
+            return _detail(error)
         case ProviderUnauthorized():
             return "Authentication failed — check your API key."
         case ProviderRateLimited():
@@ -121,8 +124,6 @@ def explain(error: ProviderError) -> str:
             return (
                 "Could not connect to the provider — check that the server URL is correct and the service is running."
             )
-        case MissingPackage():
-            return _detail(error)
     if error.status is not None:
         return f"Provider returned an error: {_detail(error)}"
     return f"Provider error ({_class_name(error)}): {_detail(error)}"

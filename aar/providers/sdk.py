@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
-from aar.errors import MissingPackage, ProviderError
+from aar.errors import MissingKey, MissingPackage, ProviderError
 from aar.messages.settings import ProviderConfig
-from aar.providers.failures import as_provider_error
+from aar.providers.failures import as_provider_error, label
 from aar.providers.http import HttpPool
 from aar.providers.secrets import Secrets
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["SdkClients", "check_installed", "key_of", "load", "translated"]
+__all__ = ["SdkClients", "check_installed", "key_of", "load", "missing_key", "translated"]
 
 _C = TypeVar("_C")
 
@@ -48,6 +48,15 @@ def check_installed(package: str, provider: str) -> None:
 async def load(module: str) -> ModuleType:
     """Import a module in a thread. Vendors' packages take up to a second, and other sessions go on meanwhile."""
     return await trio.to_thread.run_sync(import_module, module, abandon_on_cancel=True)
+
+
+def missing_key(provider: str, variable: str) -> MissingKey:
+    """The error for a provider that cannot be asked without a key."""
+    return MissingKey(
+        f"There is no key for {label(provider)}: set {variable} in the environment, or provider.api_key in the "
+        "settings",
+        provider=provider,
+    )
 
 
 def key_of(config: ProviderConfig, variable: str, environ: Mapping[str, str] | None = None) -> str:

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from aar.errors import ProviderUnauthorized
+from aar.errors import MissingKey
 from aar.messages.events import ProviderMeta
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.runtime import open_runtime
@@ -138,7 +138,7 @@ async def test_a_provider_that_cannot_be_built_ends_the_turn_and_not_the_session
     def build(config):
         attempts.append(config.model)
         if len(attempts) == 1:
-            raise ProviderUnauthorized("There is no key", provider="scripted")
+            raise MissingKey("There is no key", provider="scripted")
         return ScriptedProvider(config).text("x")
 
     async with open_runtime(model("a"), home=tmp_path, build_provider=build) as runtime:
