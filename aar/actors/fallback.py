@@ -1,0 +1,53 @@
+"""Going on with another model when the one in use cannot be reached.
+
+One way: the session stays with the model it fell back to until somebody chooses another.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from aar.actors.configuring import apply_patch
+from aar.actors.workbench import Workbench
+from aar.errors import ConfigError, ProviderError, ProviderRateLimited, ProviderUnauthorized, ProviderUnavailable
+from aar.messages.events import Notice
+from aar.messages.settings import AgentConfig
+from aar.providers.base import explain
+
+__all__ = ["fall_back"]
+
+_OUT_OF_REACH = (ProviderUnavailable, ProviderUnauthorized, ProviderRateLimited)
+_NO_CREDIT, _NO_SUCH_MODEL = 402, 404
+
+logger = logging.getLogger(__name__)
+
+
+async def fall_back(bench: Workbench, error: ProviderError) -> bool:
+    """Record that the next of `fallback_providers` answers from now on; false when there is none that could.
+
+    What a model refuses, or cannot read, is no reason: the next one would get the same.
+    """
+    if not isinstance(error, _OUT_OF_REACH) and error.status not in (_NO_CREDIT, _NO_SUCH_MODEL):
+        return False
+    key = _next(bench.config)
+    if key is None:
+        return False
+    before = bench.config.resolve_provider()
+    reason = {"reason": "fallback", "kind": type(error).__name__, "detail": str(error)}
+    try:
+        after = (await apply_patch(bench, {"provider": key}, reason)).resolve_provider()
+    except ConfigError as refused:
+        logger.warning("session %s cannot fall back to %r: %s", bench.session_id, key, refused)
+        return False
+    text = f"{explain(error)} Going on with {after.label} instead of {before.label}."
+    await bench.journal.append(Notice(kind="fallback", text=text, data={"provider": key}))
+    return True
+
+
+def _next(config: AgentConfig) -> str | None:
+    """The fallback after the model in use; the first one when that is none of them."""
+    active, profiles = config.resolve_provider(), config.resolve_fallbacks()
+    keys = list(profiles)
+    used = [at for at, key in enumerate(keys) if profiles[key] == active]
+    later = keys[used[-1] + 1 :] if used else keys
+    return next(iter(later), None)
