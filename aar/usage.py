@@ -33,6 +33,8 @@ __all__ = [
     "session_metrics",
 ]
 
+# Providers whose input tokens include those that were read from a cache or written to it.
+_CACHE_WITHIN_INPUT = frozenset({"gemini", "generic", "local", "openai"})
 
 # --- prices -----------------------------------------------------------------------------------
 
@@ -110,14 +112,28 @@ def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price | N
     return None
 
 
-def cost(usage: Usage | Mapping[str, int], model: str, prices: Mapping[str, Price] | None = None) -> float:
-    """What one call cost, in USD; 0 for a model without a price."""
+def cost(
+    usage: Usage | Mapping[str, int],
+    model: str,
+    prices: Mapping[str, Price] | None = None,
+    *,
+    provider: str = "",
+) -> float:
+    """What one call cost, in USD; 0 for a model without a price.
+
+    `provider` says who counted: some count tokens of the cache among the input, and those are paid for once.
+    """
     price = price_of(model, prices)
     if price is None:
         return 0.0
     tokens = usage if isinstance(usage, Usage) else Usage.of(dict(usage))
+    plain_input = tokens.input_tokens
+    if provider in _CACHE_WITHIN_INPUT:
+        # Where the cache has no price of its own, its tokens cost what any others do.
+        plain_input -= tokens.cache_read_tokens if price.cache_read_per_million else 0
+        plain_input -= tokens.cache_write_tokens if price.cache_write_per_million else 0
     return (
-        tokens.input_tokens * price.input_per_million
+        max(plain_input, 0) * price.input_per_million
         + tokens.output_tokens * price.output_per_million
         + tokens.cache_read_tokens * price.cache_read_per_million
         + tokens.cache_write_tokens * price.cache_write_per_million
@@ -238,7 +254,7 @@ def session_metrics(session: MeasuredSession, prices: Mapping[str, Price] | None
 
 def _count_step(metrics: SessionMetrics, meta: ProviderMeta, prices: Mapping[str, Price] | None) -> None:
     usage = Usage.of(meta.usage)
-    spent = cost(usage, meta.model, prices)
+    spent = cost(usage, meta.model, prices, provider=meta.provider)
     number = len(metrics.steps) + 1
     metrics.steps.append(StepMetrics(number, meta.duration_ms, usage.input_tokens, usage.output_tokens, spent))
     metrics.total_input_tokens += usage.input_tokens

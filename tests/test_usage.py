@@ -68,6 +68,32 @@ def test_a_call_costs_its_tokens_of_each_kind(home: Path) -> None:
     assert cost({"input_tokens": 150, "output_tokens": 80}, "claude-opus-4-6", prices) == pytest.approx(0.00275)
 
 
+@pytest.mark.covers("TOK-02")
+@pytest.mark.parametrize(
+    ("provider", "model", "dollars"),
+    [
+        ("anthropic", "priced", 10.0 + 0.8 + 0.5),
+        ("openai", "priced", 1.0 + 0.8 + 0.5),
+        ("gemini", "priced", 1.0 + 0.8 + 0.5),
+        ("generic", "priced", 1.0 + 0.8 + 0.5),
+        ("openai", "unpriced-cache", 10.0),
+        ("", "priced", 10.0 + 0.8 + 0.5),
+    ],
+)
+def test_tokens_of_the_cache_are_paid_for_once_whoever_counted_them(provider: str, model: str, dollars: float) -> None:
+    prices = {"priced": Price(1.0, 0.0, 0.1, 0.5), "unpriced-cache": Price(1.0)}
+    usage = Usage(input_tokens=10_000_000, cache_read_tokens=8_000_000, cache_write_tokens=1_000_000)
+    assert cost(usage, model, prices, provider=provider) == pytest.approx(dollars)
+    meta = ProviderMeta(provider=provider, model=model, usage=usage.to_dict())
+    metrics = session_metrics(SessionOf([meta]), prices)
+    assert (metrics.total_cost, metrics.total_input_tokens) == (pytest.approx(dollars), 10_000_000)
+
+
+def test_more_tokens_of_the_cache_than_input_cost_no_less_than_nothing() -> None:
+    prices = {"m": Price(1.0, 0.0, 0.1)}
+    assert cost(Usage(input_tokens=1, cache_read_tokens=10**6), "m", prices, provider="openai") == pytest.approx(0.1)
+
+
 @pytest.mark.covers("TOK-03")
 def test_the_longest_prefix_gives_the_price(home: Path) -> None:
     prices = price_table(home)
