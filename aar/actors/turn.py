@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import trio
 
+from aar.actors.budget import BudgetTaken
 from aar.actors.closing import partial_answer
+from aar.actors.fallback import fall_back
 from aar.actors.guardrails import STUCK, Guardrails
 from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.workbench import Progress, Workbench, guarded
@@ -39,7 +41,7 @@ from aar.messages.provider import ProviderRequest, ProviderResponse, Usage
 from aar.messages.settings import AgentConfig
 from aar.messages.tools import SideEffect
 from aar.providers.base import Provider, explain
-from aar.usage import budget_error, cost
+from aar.usage import budget_error, cost, price_of
 
 __all__ = ["CANCELLED", "Controls", "meta_of", "run_turn"]
 
@@ -85,7 +87,7 @@ async def run_turn(
             ending = _Ending.failed("max_steps", f"Reached max steps ({config.max_steps})")
         else:
             steps += 1
-            ending = await _step(bench, provider(), controls, progress, guard)
+            ending = await _step(bench, provider, controls, progress, guard)
         if ending is not None:
             if ending.error is not None:
                 await bench.journal.append(ending.error)
@@ -93,16 +95,23 @@ async def run_turn(
 
 
 async def _step(
-    bench: Workbench, provider: Provider, controls: Controls, progress: Progress, guard: Guardrails
+    bench: Workbench, model: Callable[[], Provider], controls: Controls, progress: Progress, guard: Guardrails
 ) -> _Ending | None:
     """One model call and the tool calls it leads to. `None`: the turn goes on."""
     await _say(bench, controls.steering)
-    progress.restart()
-    started = trio.current_time()
-    try:
-        response = await _ask_model(bench, provider, controls, progress)
-    except ProviderError as error:
-        return await _gave_up(bench, error, controls, progress)
+    while True:
+        progress.restart()
+        started = trio.current_time()
+        try:
+            provider = model()
+            response = await _ask_model(bench, provider, controls, progress)
+            break
+        except BudgetTaken as taken:
+            return _Ending.failed("budget_exceeded", str(taken))
+        except ProviderError as error:
+            if controls.stopping.is_set() or not await fall_back(bench, error):
+                return await _gave_up(bench, error, controls, progress)
+            bench.journal.hint(StepRestarted())
     milliseconds = (trio.current_time() - started) * 1000
     ending = await _record_answer(bench, provider, response, guard, milliseconds)
     progress.restart()
@@ -119,10 +128,20 @@ async def _step(
 
 async def _ask_model(bench: Workbench, provider: Provider, controls: Controls, progress: Progress) -> ProviderResponse:
     config = bench.config
-    request = await _request(bench, config)
-    policy = RetryPolicy(config.max_retries, controls.stopping)
+    request = await _request(bench, provider, config)
+    with bench.budget.reserve(config, request, price_of(provider.config.model, bench.prices)) as limited:
+        response = await _answer(bench, provider, limited, controls, progress)
+    for hook in bench.hooks.after_provider_call:
+        await guarded(bench, "after_provider_call", hook, response)
+    return response
+
+
+async def _answer(
+    bench: Workbench, provider: Provider, request: ProviderRequest, controls: Controls, progress: Progress
+) -> ProviderResponse:
+    policy = RetryPolicy(bench.config.max_retries, controls.stopping)
     response: ProviderResponse | None = None
-    async with provider_call(provider, request, policy, streaming=config.streaming) as items:
+    async with provider_call(provider, request, policy, streaming=bench.config.streaming) as items:
         async for item in items:
             match item:
                 case StreamChunk():
@@ -139,12 +158,10 @@ async def _ask_model(bench: Workbench, provider: Provider, controls: Controls, p
                 case ProviderResponse():
                     response = item
     assert response is not None  # the worker raises when it has none
-    for hook in bench.hooks.after_provider_call:
-        await guarded(bench, "after_provider_call", hook, response)
     return response
 
 
-async def _request(bench: Workbench, config: AgentConfig) -> ProviderRequest:
+async def _request(bench: Workbench, provider: Provider, config: AgentConfig) -> ProviderRequest:
     session = bench.journal.session
     history, dropped = trim(session.transcript, config.effective_context_window, config.context_strategy)
     if dropped > session.metadata.get("trimmed", 0):
