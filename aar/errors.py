@@ -155,10 +155,12 @@ class ProviderError(AarError):
     """A model call failed.
 
     `retryable` says whether the same request may succeed later; `retry_after` is the least number of
-    seconds the server wants us to wait; `status` is the HTTP status, when there was one.
+    seconds the server wants us to wait; `status` is the HTTP status, when there was one. `advice` is a sentence for
+    the person who waits, where the adapter knows one that is better than the usual one for this kind of error.
     """
 
     retryable = False
+    advice = ""
 
     def __init__(
         self,

@@ -109,6 +109,8 @@ def as_provider_error(error: BaseException, provider: str) -> ProviderError:
 
 def explain(error: ProviderError) -> str:
     """One sentence for the person who waits for the answer."""
+    if error.advice:
+        return error.advice
     match error:
         case ProviderTimeout():
             return "Request timed out — the provider took too long to respond. You can try again."

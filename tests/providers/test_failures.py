@@ -102,6 +102,12 @@ def test_each_failure_has_its_sentence_and_its_flag(error: Exception, text: str,
     assert (explain(found), is_retryable(found), found.provider) == (text, recoverable, "generic")
 
 
+def test_an_adapter_that_knows_better_advice_has_the_word() -> None:
+    error = ProviderUnavailable("refused", provider="ollama")
+    error.advice = "Start the server."
+    assert explain(error) == "Start the server."
+
+
 def test_the_failure_that_was_translated_stays_its_cause() -> None:
     error = httpx2.ConnectError("refused")
     assert as_provider_error(error, "generic").__cause__ is error
