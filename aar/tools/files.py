@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -34,7 +36,7 @@ async def read_file(ctx: ToolContext, path: str, start_line: int = 0, end_line: 
 def _read(paths: PathGuard, path: str, start: int, end: int, limit: int) -> str:
     with paths.open_read(path) as file:
         size = os.fstat(file.fileno()).st_size
-        data = file.read(MAX_FILE_BYTES + 1)
+        data = file.read(MAX_FILE_BYTES + 1) or b""  # some files of the system have nothing to say right now
     clipped = len(data) > MAX_FILE_BYTES
     data = data[:MAX_FILE_BYTES]
     total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
@@ -100,6 +102,7 @@ async def write_file(ctx: ToolContext, path: str, content: str) -> str:
 def _write(paths: PathGuard, path: str, content: str) -> str:
     data = content.encode()
     with paths.changing(path):
+        _require_writable(paths, path)
         return f"Wrote {len(data)} bytes to {paths.replace(path, data)}"
 
 
@@ -115,6 +118,7 @@ def _edit(paths: PathGuard, path: str, old: str, new: str) -> str:
 def _edit_alone(paths: PathGuard, path: str, old: str, new: str) -> str:
     name = paths.resolve(path)
     with paths.open_read(path) as file:
+        seen = _version(os.fstat(file.fileno()))
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"{name} is larger than {MAX_FILE_BYTES:,} bytes: too large to edit")
@@ -124,12 +128,33 @@ def _edit_alone(paths: PathGuard, path: str, old: str, new: str) -> str:
         text, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
     _require_one(text, old, name)
     text = text.replace(old, new)
-    paths.replace(path, (text.replace("\n", "\r\n") if crlf else text).encode())
+    data = (text.replace("\n", "\r\n") if crlf else text).encode()
+    _require_writable(paths, path)
+    if _version(os.stat(name)) != seen:  # by a command that runs beside us: its work would be lost
+        raise ValueError(f"{name} was changed by somebody else during the edit: read it again")
+    paths.replace(path, data)
     return f"Edited {name}: replaced 1 occurrence"
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _require_writable(paths: PathGuard, path: str) -> None:
+    """A file is replaced by a new one, which would step around the write protection of the old one."""
+    if paths.check(path, write=True) is not None:
+        return  # `replace` says why
+    name = paths.resolve(path)
+    with suppress(FileNotFoundError):
+        mode = os.stat(name, follow_symlinks=False).st_mode
+        if stat.S_ISREG(mode) and not (mode & 0o222 and os.access(name, os.W_OK)):
+            raise PermissionError(f"{name} is write-protected")
 
 
 def _require_one(text: str, old: str, name: str) -> None:
     count = text.count(old)
+    if count == 1 and text.find(old, text.find(old) + 1) > 0:
+        count = 2  # places that overlap count once for `count`
     if count == 0:
         raise ValueError(f"old_string not found in {name}")
     if count > 1:
@@ -147,7 +172,7 @@ async def list_directory(ctx: ToolContext, path: str = ".") -> str:
 
 def _list(paths: PathGuard, path: str) -> str:
     with paths.open_folder(path) as folder, os.scandir(folder) as entries:
-        found = [_entry(one) for one in islice(entries, MAX_ENTRIES)]
+        found = [line for one in islice(entries, MAX_ENTRIES) for line in _entry(one)]
         more = sum(1 for _ in entries)
     header = f"Contents of {paths.resolve(path)}:\n\n"
     if not found:
@@ -156,11 +181,14 @@ def _list(paths: PathGuard, path: str) -> str:
     return header + "\n".join([*lines, f"... ({more} more entries)"] if more else lines)
 
 
-def _entry(entry: os.DirEntry[str]) -> tuple[bool, str, str]:
+def _entry(entry: os.DirEntry[str]) -> Iterator[tuple[bool, str, str]]:
+    """How it sorts, and its line; nothing for what has gone since the folder was read."""
     name = visible(entry.name).replace("\n", "\\n")
-    if _is_folder(entry):
-        return False, entry.name.lower(), f"d {name}"
-    return True, entry.name.lower(), f"f {name}  ({entry.stat(follow_symlinks=False).st_size} bytes)"
+    with suppress(FileNotFoundError):
+        if _is_folder(entry):
+            yield False, entry.name.lower(), f"d {name}"
+        else:
+            yield True, entry.name.lower(), f"f {name}  ({entry.stat(follow_symlinks=False).st_size} bytes)"
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -31,10 +31,17 @@ SEARCH_SECONDS = 30.0
 MAX_RESULTS = 2_000
 MAX_LINE_CHARS = 1_000
 MAX_PATTERN_CHARS = 10_000
+MAX_GLOB_CHARS = 4_096  # as long as a path may be
 FEW_RESULTS = 10
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "match_lines.py")
 _ANSWER_BYTES = 16 * 1024 * 1024
+
+
+def _glob(pattern: str) -> Glob:
+    if len(pattern) > MAX_GLOB_CHARS:
+        raise ValueError(f"Invalid glob: longer than {MAX_GLOB_CHARS} characters")
+    return Glob(pattern)
 
 
 def _shown(name: str) -> str:
@@ -66,7 +73,7 @@ async def grep(
 
 
 def _searchable(paths: PathGuard, include_pattern: str) -> list[FoundFile]:
-    wanted = Glob(include_pattern).matches if include_pattern else lambda name: True
+    wanted = _glob(include_pattern).matches if include_pattern else lambda name: True
     found = walk(paths, wanted, checkpoint=trio.from_thread.check_cancelled)
     fitting = (one for one in found if one.size <= MAX_SEARCHED_BYTES)
     return sorted(islice(fitting, MAX_FILES), key=lambda one: one.name)
@@ -118,7 +125,7 @@ async def find_files(ctx: ToolContext, glob_pattern: str, max_results: int = 200
 
 
 def _names(paths: PathGuard, pattern: str) -> list[str]:
-    found = walk(paths, Glob(pattern).matches, checkpoint=trio.from_thread.check_cancelled)
+    found = walk(paths, _glob(pattern).matches, checkpoint=trio.from_thread.check_cancelled)
     return sorted(one.name for one in islice(found, MAX_FILES))
 
 

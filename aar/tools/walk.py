@@ -79,20 +79,24 @@ class _Walk:
             os.close(descriptor)
 
     def _judge(self, entry: os.DirEntry[str], name: str) -> FoundFile | None:
-        if entry.is_symlink():
-            return self._behind_link(name)
-        status = entry.stat(follow_symlinks=False)
         literal, resolved = self._join(self.guard.cwd, name), self._join(self.guard.real_cwd, name)
+        if entry.is_symlink():
+            return self._behind_link(name, literal)
+        status = entry.stat(follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode) or self.guard.judge(literal, resolved, write=False) is not None:
             return None
         if status.st_nlink > 1 and not self._links_are_ours(status):
             return None
         return FoundFile(name, resolved, status.st_size)
 
-    def _behind_link(self, name: str) -> FoundFile | None:
+    def _behind_link(self, name: str, literal: str) -> FoundFile | None:
+        """The link is followed once: what is judged, opened and handed on is one path, wherever it leads by then."""
         try:
-            with self.guard.open_read(name) as file:
-                return FoundFile(name, self.guard.resolve(name), os.fstat(file.fileno()).st_size)
+            resolved = self.guard.resolve(name)
+            if self.guard.judge(literal, resolved, write=False) is not None:
+                return None
+            with self.guard.open_read(resolved) as file:
+                return FoundFile(name, resolved, os.fstat(file.fileno()).st_size)
         except (OSError, ToolError):
             return None
 

@@ -5,6 +5,7 @@ import socket
 import stat
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aar.errors import ToolError
-from aar.messages.settings import ToolConfig
+from aar.messages.settings import SafetyConfig, ToolConfig
+from aar.safety.paths import PathGuard
 from aar.tools import ToolContext, files
 
 CallTool = Callable[..., Awaitable[str]]
@@ -193,6 +195,18 @@ async def test_readers_see_the_old_content_or_the_new_and_nothing_between(work: 
     assert seen <= {old, new}
 
 
+@pytest.mark.parametrize("name", ["write_file", "edit_file"])
+async def test_a_write_protected_file_stays_as_it_is(work: Path, call: CallTool, name: str) -> None:
+    (work / "real").write_text("old")
+    (work / "real").chmod(0o444)
+    (work / "link").symlink_to("real")
+    arguments = {"content": "new"} if name == "write_file" else {"old_string": "old", "new_string": "new"}
+    for path in ("real", "link"):
+        with pytest.raises(PermissionError, match="real is write-protected"):
+            await call(name, path=path, **arguments)
+    assert (work / "real").read_text() == "old"
+
+
 # --- edit_file ----------------------------------------------------------------------------------
 
 
@@ -210,6 +224,7 @@ async def test_the_one_occurrence_is_replaced(work: Path, call: CallTool) -> Non
     [
         ("a b", "c", "old_string not found in {}"),
         ("a b a", "a", "old_string found 2 times in {} — must be unique"),
+        ("aaa", "aa", "old_string found 2 times in {} — must be unique"),
         ("ab", "", "old_string found 3 times in {} — must be unique"),
         ("", "", "old_string is empty and {} as well: use write_file"),
     ],
@@ -276,6 +291,14 @@ async def test_folders_come_first_then_names_in_any_case(work: Path, call: CallT
 
 
 @pytest.mark.covers("SAFE-13")
+def test_a_file_that_has_gone_since_its_folder_was_read_is_not_listed(work: Path) -> None:
+    (work / "gone").touch()
+    with os.scandir(work) as entries:
+        gone = next(entries)
+        (work / "gone").unlink()
+        assert list(files._entry(gone)) == []
+
+
 async def test_no_file_tool_leaves_the_folder(work: Path, tmp_path: Path, call: CallTool) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -346,6 +369,24 @@ async def test_edits_of_one_file_that_run_side_by_side_are_all_kept(work: Path, 
             edit = partial(call, "edit_file", path="f", old_string=name, new_string=name.upper())
             nursery.start_soon(edit)
     assert (work / "f").read_text().split("\n") == [name.upper() for name in names]
+
+
+class BusyFolder(PathGuard):
+    """A folder where somebody else adds a line to a file just before it is written."""
+
+    def check(self, path: str, *, write: bool) -> str | None:
+        if write:
+            with open(self.resolve(path), "a", encoding="utf-8") as other:
+                other.write("theirs\n")
+        return super().check(path, write=write)
+
+
+async def test_what_others_write_during_an_edit_is_not_lost(work: Path, call: CallTool, context: ToolContext) -> None:
+    (work / "f").write_text("mine\n")
+    busy = replace(context, paths=BusyFolder(str(work), SafetyConfig()))
+    with pytest.raises(ValueError, match="f was changed by somebody else during the edit: read it again"):
+        await call("edit_file", ctx=busy, path="f", old_string="mine", new_string="ours")
+    assert (work / "f").read_text() == "mine\ntheirs\n"
 
 
 async def test_whole_numbers_may_come_as_floats(work: Path, call: CallTool) -> None:

@@ -4,7 +4,9 @@ import os
 import re
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 import trio
@@ -149,6 +151,13 @@ async def test_giant_patterns_are_refused(work: Path, call: CallTool, regex: str
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.parametrize(("name", "pattern"), [("find_files", "glob_pattern"), ("grep", "include_pattern")])
+async def test_giant_globs_are_refused(call: CallTool, name: str, pattern: str) -> None:
+    others = {"regex": "x"} if name == "grep" else {}
+    with pytest.raises(ValueError, match="Invalid glob: longer than 4096 characters"):
+        await call(name, **{pattern: "?" * 4097}, **others)
+
+
 async def test_long_lines_are_cut(work: Path, call: CallTool) -> None:
     write(work, "min.js", "needle" + "x" * 1_500_000)
     result = await call("grep", regex="needle")
@@ -220,6 +229,28 @@ async def test_a_folder_that_becomes_a_link_during_the_walk_is_not_followed(work
                 (work / name).symlink_to(tmp_path / "outside")
     assert len(seen) == 1
     assert "secret.txt" not in seen[0]
+
+
+class TurningLink(PathGuard):
+    """A folder where somebody points a link elsewhere as soon as the file behind it has been opened."""
+
+    def open_read(self, path: str) -> BinaryIO:
+        file = super().open_read(path)
+        link = Path(self.cwd, "link.txt")
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path(self.cwd).parent / "secret.txt")
+        return file
+
+
+async def test_a_link_that_is_turned_during_the_walk_leads_no_search_elsewhere(
+    work: Path, tmp_path: Path, call: CallTool, context: ToolContext
+) -> None:
+    write(tmp_path, "secret.txt", "needle, and a secret\n")
+    write(work, "fine.txt", "needle\n")
+    (work / "link.txt").symlink_to("fine.txt")
+    turned = replace(context, paths=TurningLink(str(work), SafetyConfig()))
+    assert "a secret" not in await call("grep", ctx=turned, regex="needle")
+    assert (work / "link.txt").readlink() == tmp_path / "secret.txt"
 
 
 async def test_links_in_a_ring_end_the_walk(work: Path, call: CallTool) -> None:
