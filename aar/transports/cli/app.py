@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter
 
 __all__ = ["GROUPS", "build_app", "run_command"]
 
@@ -57,27 +57,22 @@ def run_command(arguments: Sequence[str]) -> int:
         command, bound, _ = build_app().parse_args(words)
     except CycloptsError as error:
         from aar.transports.cli.exits import USAGE, complain
+        from aar.transports.cli.mistakes import mistake
 
-        complain(f"{_mistake(error)} See `{' '.join(['aar', *(error.command_chain or ())])} --help`.")
+        complain(mistake(error))
         return USAGE
     code: int = command(*bound.args, **bound.kwargs)
     return code
 
 
 def _completed(arguments: Sequence[str]) -> list[str]:
-    """`aar sessions` means `aar sessions list`."""
+    """`aar sessions` means `aar sessions list`; `aar help x` comes here only when there is no x to tell about."""
     words = list(arguments)
+    if words[0] == "help" and len(words) > 1:
+        del words[0]
     if words[0] in GROUPS and (len(words) == 1 or words[1].startswith("-")):
         words.insert(1, GROUPS[words[0]])
     return words
-
-
-def _mistake(error: CycloptsError) -> str:
-    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
-        return f"There is nothing to do with {error.unused_tokens[0]!r}."
-    if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
-        return "Flags come after the command, as in `aar run --yes`."
-    return str(error)
 
 
 def _open_missing_streams() -> None:

@@ -16,6 +16,7 @@ from aar.transports.cli.opening import Conversation, loaded_settings, open_conve
 from aar.transports.cli.render import Renderer
 from aar.transports.cli.run import tell_attached, with_files
 from aar.transports.cli.screen import Screen
+from aar.transports.cli.sentences import sentence
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
 
@@ -102,7 +103,7 @@ class _Chat:
         except* ClientGone:
             raise
         except* AarError as errors:
-            await self._show_errors("\n".join(str(error) for error in leaves(errors)))
+            await self._show_errors("\n".join(sentence(error) for error in leaves(errors)))
 
     async def _show_errors(self, text: str) -> None:
         await self._screen.start_line()
@@ -126,6 +127,6 @@ class _Chat:
         try:
             self._config = await self._handle.configure(model_patch(self._config, name))
         except ConfigError as error:
-            await self._screen.tell(self._look.styled(plain(str(error)), "red") + "\n")
+            await self._screen.tell(self._look.styled(plain(sentence(error)), "red") + "\n")
             return
         await self._screen.tell(f"Switched to {plain(self._config.resolve_provider().label)}\n")

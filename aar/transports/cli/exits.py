@@ -11,6 +11,7 @@ import trio
 
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError, InvalidMessage
+from aar.transports.cli.sentences import sentence
 
 __all__ = [
     "CANCELLED",
@@ -78,7 +79,7 @@ def _code_of(error: BaseException) -> int:
     if any(isinstance(leaf, KeyboardInterrupt) for leaf in found):
         return CANCELLED
     logger.debug("the command failed", exc_info=error)
-    for text in dict.fromkeys(_sentence(leaf) for leaf in found):
+    for text in dict.fromkeys("" if isinstance(leaf, Told) else sentence(leaf) for leaf in found):
         if text:
             complain(text)
     for leaf in found:
@@ -96,14 +97,3 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
             yield from leaves(inner)
     else:
         yield error
-
-
-def _sentence(error: BaseException) -> str:
-    if isinstance(error, ClientGone | BrokenPipeError | Told):
-        return ""
-    if isinstance(error, AarError):
-        return str(error) or type(error).__name__
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}"
-    return f"internal error ({type(error).__name__}): {error}. With --log-level debug the log says where."

@@ -3,6 +3,7 @@
 Annotations are values here and not text, as in `commands.py`: cyclopts would evaluate each of them several times.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -20,6 +21,14 @@ class LogLevel(Enum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+def _whole(type_: Any, tokens: Sequence[Any]) -> int:
+    """A whole number; 1.5 is none, and is not rounded."""
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"it needs a whole number, and {tokens[0].value!r} is none.") from None
 
 
 @Parameter(name="*")
@@ -77,7 +86,9 @@ class SettingFlags(PromptFlags):
     api_key: Annotated[
         str | None, Parameter(metavar="KEY", help="Key for the provider; others on this machine may see it.")
     ] = None
-    max_steps: Annotated[int | None, Parameter(metavar="N", help="Model calls in one turn at most.")] = None
+    max_steps: Annotated[
+        int | None, Parameter(metavar="N", converter=_whole, help="Model calls in one turn at most.")
+    ] = None
     restrict_to_cwd: Annotated[bool | None, Parameter(help="Keep tools inside this folder.")] = None
     denied_paths: Annotated[
         str | None, Parameter(metavar="PATTERNS", help="Deny these, too: patterns with commas between.")

@@ -13,10 +13,12 @@ FOLDER = os.path.join(os.path.dirname(__file__), "help_texts")
 
 
 def prepared_text(arguments: Sequence[str]) -> str | None:
-    """What `--help`, `--version`, `version` or no argument at all print; `None` when there is something to do."""
+    """What `--help`, `help`, `--version`, `version` or no argument print; `None` when there is something to do."""
     words = list(arguments)
     if words in (["--version"], ["version"]):
         return f"aar {__version__}\n"
+    if words[:1] == ["help"]:
+        words = ["--help"] if words == ["help"] else [*words[1:], "--help"]
     if "--" in words:
         words = words[: words.index("--")]
     if words and "--help" not in words:

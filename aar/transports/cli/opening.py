@@ -11,11 +11,13 @@ from aar.client import SessionHandle, Sessions
 from aar.config import Loaded, aar_home, merge_config, secret_values
 from aar.errors import ConfigError, SessionNotFound
 from aar.logs import configure_logging
+from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
 from aar.runtime import check_provider, open_runtime, session_store
 from aar.transports.cli.exits import complain
 from aar.transports.cli.finding import with_model
 from aar.transports.cli.flags import Flags, LogFlags
+from aar.transports.cli.listing import Pages, whole_id
 from aar.transports.cli.screen import Screen
 
 __all__ = ["Conversation", "here", "loaded_settings", "open_conversation", "two_sessions"]
@@ -91,6 +93,15 @@ async def _session(sessions: Sessions, flags: Flags, cwd: str, config: AgentConf
         return await sessions.open(cwd), remark
     try:
         handle = await sessions.load(session_id, cwd=cwd, config=config)
-    except SessionNotFound as error:
-        raise SessionNotFound(f"Session {session_id} not found") from error
+    except SessionNotFound:
+        session_id = await whole_id(session_id, _pages(sessions))
+        handle = await sessions.load(session_id, cwd=cwd, config=config)
     return handle, f"Resumed session {session_id}"
+
+
+def _pages(sessions: Sessions) -> Pages:
+    async def page(cursor: str) -> tuple[list[SessionInfo], str]:
+        found = await sessions.list(cursor=cursor)
+        return found.sessions, found.cursor
+
+    return page

@@ -22,6 +22,7 @@ from aar.messages.events import (
 )
 from aar.transports.cli.render import Renderer
 from aar.transports.cli.screen import Screen
+from aar.transports.cli.sentences import for_people
 
 __all__ = ["JsonReport", "Report", "StreamReport", "TextReport", "event_line", "result_document"]
 
@@ -162,4 +163,4 @@ def _error(turn: Sequence[Event], stop: str, failure: str | None) -> dict[str, A
     if stop in ("end_turn", "max_tokens"):
         return None
     errors = [event for event in turn if isinstance(event, ErrorEvent)]
-    return {"message": errors[-1].message, "recoverable": errors[-1].recoverable} if errors else None
+    return {"message": for_people(errors[-1].message), "recoverable": errors[-1].recoverable} if errors else None

@@ -25,6 +25,7 @@ from aar.messages.events import (
 )
 from aar.transports.cli.look import look_for
 from aar.transports.cli.screen import Screen
+from aar.transports.cli.sentences import for_people
 from aar.usage import format_tokens
 
 __all__ = ["Renderer", "badges", "cut"]
@@ -168,7 +169,7 @@ class Renderer:
                 await self._screen.start_line()
                 await self._screen.tell(self._err.panel("Error", _told(event), "red"))
             case Notice():
-                await self._note(plain(event.text))
+                await self._note(plain(for_people(event.text)))
             case TurnEnded():
                 await self._end_answer_line()
                 self._text = self._thoughts = ""
@@ -189,7 +190,8 @@ class Renderer:
 def _told(error: ErrorEvent) -> str:
     """What went wrong; what the server or the system said of it, where that says more; and whether to try again."""
     detail = str(error.data.get("detail") or "")
-    lines = [error.message, detail if detail not in error.message else "", AGAIN if error.recoverable else ""]
+    message = for_people(error.message)
+    lines = [message, detail if detail not in message else "", AGAIN if error.recoverable else ""]
     return "\n".join(plain(line) for line in lines if line)
 
 

@@ -21,6 +21,7 @@ from aar.transports.cli.lines import Lines
 from aar.transports.cli.opening import Conversation, loaded_settings, open_conversation, two_sessions
 from aar.transports.cli.output import JsonReport, Report, StreamReport, TextReport
 from aar.transports.cli.screen import Screen
+from aar.transports.cli.sentences import sentence
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
 
@@ -115,7 +116,7 @@ class _Job:
         except* ClientGone:
             raise
         except* AarError as errors:
-            failure = "\n".join(str(error) for error in leaves(errors))
+            failure = "\n".join(sentence(error) for error in leaves(errors))
         await report.end(stop, failure)
         return code_of_stop(stop)
 

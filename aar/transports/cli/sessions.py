@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,11 @@ from aar.messages.events import (
 from aar.runtime import session_store
 from aar.transports.cli.exits import DONE, complain, run_to_code
 from aar.transports.cli.flags import LogFlags
+from aar.transports.cli.listing import Pages, heading, line, whole_id
 from aar.transports.cli.opening import here, loaded_settings
 from aar.transports.cli.render import cut
 from aar.transports.cli.screen import Screen
+from aar.transports.cli.sentences import for_people
 
 __all__ = ["delete", "export", "listing", "show"]
 
@@ -44,8 +45,8 @@ def listing(*, flags: LogFlags) -> int:
             page, cursor = await store.list(limit=PAGE, cursor=cursor)
             if not page:
                 break
+            await screen.say((heading(screen) if is_empty else "") + "".join(line(entry, screen) for entry in page))
             is_empty = False
-            await screen.say("".join(_entry(entry) for entry in page))
         if is_empty:
             await screen.say("No saved sessions.\n")
         return DONE
@@ -57,8 +58,8 @@ def show(session_id: str, *, flags: LogFlags) -> int:
     """Show a session: its state, its costs, and what was said."""
 
     async def work(store: Any, screen: Screen) -> int:
-        stored = await _loaded(store, session_id)
-        await screen.say(_head(session_id, stored))
+        whole, stored = await _loaded(store, session_id)
+        await screen.say(_head(whole, stored))
         await screen.say("".join(_told(record.event, limit=500) for record in stored.records))
         return DONE
 
@@ -69,8 +70,8 @@ def export(session_id: str, *, format: str, to: str | None, flags: LogFlags) -> 
     """Write a session as text or JSON."""
 
     async def work(store: Any, screen: Screen) -> int:
-        stored = await _loaded(store, session_id)
-        text = _document(session_id, stored) if format == "json" else _transcript(session_id, stored)
+        whole, stored = await _loaded(store, session_id)
+        text = _document(whole, stored) if format == "json" else _transcript(whole, stored)
         if to is None:
             await screen.say(text)
         else:
@@ -87,12 +88,12 @@ def delete(session_ids: Sequence[str], *, flags: LogFlags) -> int:
     async def work(store: Any, screen: Screen) -> int:
         missing = []
         for session_id in session_ids:
-            if await _checked(store.delete, session_id):
-                await screen.say(f"Deleted {session_id}\n")
-            else:
-                missing.append(session_id)
+            try:
+                await screen.say(f"Deleted {await _deleted(store, session_id)}\n")
+            except SessionNotFound as error:
+                missing.append(str(error))
         if missing:
-            raise SessionNotFound("\n".join(f"Session {session_id} not found" for session_id in missing))
+            raise SessionNotFound("\n".join(missing))
         return DONE
 
     return _with_store(flags, work)
@@ -109,14 +110,28 @@ def _with_store(flags: LogFlags, work: Callable[[Any, Screen], Awaitable[int]]) 
     return run_to_code(main)
 
 
-async def _loaded(store: Any, session_id: str) -> Any:
+async def _loaded(store: Any, session_id: str) -> tuple[str, Any]:
+    """A session and its id, of which the beginning may have been given."""
     try:
         stored = await _checked(store.load, session_id)
-    except SessionNotFound as error:
-        raise SessionNotFound(f"Session {session_id} not found") from error
+    except SessionNotFound:
+        session_id = await whole_id(session_id, _pages(store))
+        stored = await _checked(store.load, session_id)
     for warning in stored.warnings:
         complain(warning)
-    return stored
+    return session_id, stored
+
+
+async def _deleted(store: Any, session_id: str) -> str:
+    if await _checked(store.delete, session_id):
+        return session_id
+    session_id = await whole_id(session_id, _pages(store))
+    await store.delete(session_id)
+    return session_id
+
+
+def _pages(store: Any) -> Pages:
+    return lambda cursor: store.list(limit=PAGE, cursor=cursor)
 
 
 async def _checked(ask: Callable[[str], Awaitable[Any]], session_id: str) -> Any:
@@ -139,13 +154,6 @@ def _write_new(path: Path, text: str) -> None:
 
 
 # --- writing ----------------------------------------------------------------------------------
-
-
-def _entry(entry: Any) -> str:
-    """The id first, so that `aar sessions | awk '{print $1}'` gives the ids."""
-    when = f"{datetime.fromtimestamp(entry.updated_at):%Y-%m-%d %H:%M}"
-    title = cut(" ".join(plain(entry.title).split()), 50, "…")
-    return f"  {entry.session_id}  {when}  {entry.state:<15}  {title}\n".rstrip(" ")
 
 
 def _head(session_id: str, stored: Any) -> str:
@@ -179,7 +187,7 @@ def _told(event: Event, *, limit: int | None) -> str:
         case ToolResult():
             title, text = f"Result: {event.tool_name}", event.output
         case ErrorEvent():
-            title, text = "Error", event.message
+            title, text = "Error", for_people(event.message)
         case _:
             return ""
     text = plain(text).strip("\n")

@@ -111,9 +111,15 @@ def test_the_last_flag_counts():
         ("--yes run x", "Flags come after the command, as in `aar run --yes`. See `aar --help`."),
         ("run x --foo", "Unknown option: --foo. See `aar run --help`."),
         ("run x --modle m", "Unknown option: --modle. Did you mean --model? See `aar run --help`."),
-        ("run x --model", "parameter --model requires an argument. See `aar run --help`."),
-        ("run x --model --yes", "parameter --model requires an argument. See `aar run --help`."),
-        ("run x --max-steps many", 'Invalid value for --max-steps: unable to convert "many" into int. See'),
+        ("-h", "Unknown option: -h. There are --help and --version. See `aar --help`."),
+        ("--versoin", "Unknown option: --versoin. There are --help and --version. See `aar --help`."),
+        ("help nosuch", 'Unknown command "nosuch". Available commands: run, chat, '),
+        ("run -h", "-h is no flag here. See `aar run --help`."),
+        ("run x --model", "aar: --model needs a value: --model NAME. See `aar run --help`."),
+        ("run x -m --yes", "aar: -m needs a value: -m NAME. See `aar run --help`."),
+        ("run x --yes=maybe", "aar: --yes takes no value: leave out 'maybe'. See `aar run --help`."),
+        ("run x --max-steps many", "Invalid value for --max-steps: it needs a whole number, and 'many' is none. See"),
+        ("run x --max-steps 1.5", "Invalid value for --max-steps: it needs a whole number, and '1.5' is none. See"),
         ("run x --max-steps 0", "max_steps: Input should be greater than or equal to 1, but found 0."),
         ("run x --output xml", 'Invalid value "xml" for --output. Choose from: "text", "json", "stream-json". See'),
         ("run x --log-level loud", 'Invalid value "loud" for --log-level. Choose from: "debug", "info", "warning", '),
@@ -125,8 +131,14 @@ def test_the_last_flag_counts():
             "sessions x",
             'Unknown command "x". Available commands: list, show, export, delete. See `aar sessions --help`.',
         ),
-        ("sessions show", "parameter SESSION requires an argument. See `aar sessions show --help`."),
-        ("sessions delete", "parameter SESSION requires an argument. See `aar sessions delete --help`."),
+        (
+            "sessions show",
+            "aar: Which session? Give its id: `aar sessions` lists them. See `aar sessions show --help`.",
+        ),
+        (
+            "sessions delete",
+            "aar: Which session? Give its id: `aar sessions` lists them. See `aar sessions delete --help`.",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_flag_and_the_fix(here, line, text):
@@ -156,11 +168,13 @@ def test_help_lists_every_command_and_every_command_has_help():
     overview = prepared_text([])
     assert overview is not None
     assert overview == prepared_text(["--help"])
+    assert overview == prepared_text(["help"])
     for words in [*ACCEPTED, *GROUPS]:
         assert f"\n  {words.split()[0]} " in overview
         text = prepared_text([*words.split(), "--help"])
         assert text is not None
         assert text.startswith(f"Usage: aar {words}")
+        assert prepared_text(["help", *words.split()]) == text
         assert prepared_text([*words.split(), "--model", "x", "--help"]) == text
 
 
@@ -168,7 +182,9 @@ def test_help_fits_a_terminal():
     assert {line for text in help_texts().values() for line in text.splitlines() if len(line) > 100} == set()
 
 
-@pytest.mark.parametrize("line", ["run hi", "run -- --help", "run - -y", "sessions", "nosuch --help", "chat"])
+@pytest.mark.parametrize(
+    "line", ["run hi", "run -- --help", "run - -y", "sessions", "nosuch --help", "help nosuch", "chat"]
+)
 def test_everything_else_is_something_to_do(line):
     assert prepared_text(line.split()) is None
 

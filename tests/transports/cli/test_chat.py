@@ -40,7 +40,7 @@ async def test_a_chat_can_go_on_with_a_session(aar, model, flags):
 @pytest.mark.covers("CLI-05")
 async def test_a_chat_with_a_session_that_does_not_exist_is_an_error(aar, model, flags):
     done = await aar("chat", "--session", "nosuch", *flags, stdin="hi\n")
-    assert (done.code, done.err) == (1, "aar: Session nosuch not found\n")
+    assert (done.code, done.err) == (1, "aar: Session nosuch not found. `aar sessions` lists those that are stored.\n")
 
 
 async def test_a_failed_turn_does_not_end_the_chat(aar, model, flags):

@@ -75,7 +75,10 @@ def test_a_session_can_be_shown_exported_and_deleted(here, told, place):
 
     assert here("sessions", "delete", session_id).out == f"Deleted {session_id}\n"
     gone = here("sessions", "delete", session_id)
-    assert (gone.code, gone.err) == (1, f"aar: Session {session_id} not found\n")
+    assert (gone.code, gone.err) == (
+        1,
+        f"aar: Session {session_id} not found. `aar sessions` lists those that are stored.\n",
+    )
     assert here("sessions").out == "No saved sessions.\n"
 
 
@@ -93,7 +96,54 @@ async def test_a_session_in_use_can_be_shown_but_not_deleted(started, aar, model
 @pytest.mark.parametrize("command", ["show", "export"])
 def test_a_session_that_does_not_exist_cannot_be_shown(here, command):
     done = here("sessions", command, "nosuch")
-    assert (done.code, done.out, done.err) == (1, "", "aar: Session nosuch not found\n")
+    assert (done.code, done.out, done.err) == (
+        1,
+        "",
+        "aar: Session nosuch not found. `aar sessions` lists those that are stored.\n",
+    )
+
+
+def test_the_beginning_of_an_id_will_do_when_it_is_the_only_one(here, place):
+    for name in ("abcd1111", "abcd2222"):
+        stored(place, name, title=name[::-1])
+    assert here("sessions", "show", "abcd1").out.startswith("Session: abcd1111\n")
+    both = here("sessions", "show", "abcd")
+    assert both.code == 1
+    assert both.err.startswith("aar: 2 sessions begin with abcd: give more of the id. abcd")
+    assert here("sessions", "show", "abc").err.startswith("aar: Session abc not found.")  # too short to be meant
+    done = here("sessions", "delete", "abcd1", "nosuch", "abcd2")
+    assert (done.code, done.out) == (1, "Deleted abcd1111\nDeleted abcd2222\n")
+    assert done.err.count("not found") == 1
+
+
+def test_a_session_without_a_title_is_listed_as_what_it_is(here, place):
+    stored(place, "begun")
+    stored(place, "said", title=" Two\n words ")
+    (place.home / "sessions" / "torn.jsonl").write_text("\x00" * 20)
+    rows = {line.split()[0]: line for line in here("sessions").out.splitlines()}
+    assert rows["begun"].endswith(f"  idle                 0  {place.project}  (no answer yet)")
+    assert rows["said"].endswith("  Two words")
+    assert rows["torn"].endswith("  (damaged: `aar sessions show` says more)")
+
+
+async def test_a_terminal_gets_short_ids_and_lines_that_fit(terminal, place):
+    stored(place, "0123456789abcdef", title="a " * 60)
+    stored(place, "a-name-of-mine", title="Mine.", state="error", cwd=str(place.home / "x" / "y"))
+    async with terminal("sessions") as screen:
+        assert await screen.end() == 0
+    head, *rows = screen.text.splitlines()
+    assert head.split() == ["ID", "LAST", "USED", "STEPS", "FOLDER", "TITLE"]
+    assert sorted(row.split()[0] for row in rows) == ["01234567", "a-name-of-mine"]
+    assert max(len(row) for row in rows) < 100
+    assert any("~/x/y" in row and row.endswith("[error] Mine.") for row in rows)
+
+
+def stored(place, name, *, state="idle", cwd=None, **metadata):
+    folder = place.home / "sessions"
+    folder.mkdir(parents=True, exist_ok=True)
+    header = {"_meta": True, "schema_version": 1, "session_id": name, "state": state}
+    header["metadata"] = {"cwd": cwd or str(place.project), **metadata}
+    (folder / f"{name}.jsonl").write_text(json.dumps(header) + "\n")
 
 
 def test_an_id_that_is_none_is_refused(here):

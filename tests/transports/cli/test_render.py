@@ -154,6 +154,17 @@ async def test_errors_say_whether_to_try_again(shown):
     assert err == "Error\nbusy\nYou can type your message again to retry.\nError\nwrong key\n"
 
 
+async def test_people_read_errors_without_names_of_classes(shown):
+    told = [
+        ErrorEvent(
+            message="Provider error (ProviderError): No server.", recoverable=False, data={"detail": "No server."}
+        ),
+        ErrorEvent(message="Provider returned an unexpected response (ReadError). Once more.", recoverable=False),
+    ]
+    _, err = await shown(*told, TurnEnded())
+    assert err == "Error\nNo server.\nError\nProvider returned an unexpected response. Once more.\n"
+
+
 async def test_notices_are_one_line(shown):
     assert await shown(Notice(kind="retry", text="Trying again in 2 s.")) == ("", "Trying again in 2 s.\n")
 

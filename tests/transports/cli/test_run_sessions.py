@@ -20,7 +20,11 @@ def session_in(err: str) -> str:
 @pytest.mark.covers("CLI-05")
 async def test_a_session_that_does_not_exist_is_an_error(aar, flags, model):
     done = await aar("run", "hi", "--session", "nosuch", *flags)
-    assert (done.code, done.out, done.err) == (1, "", "aar: Session nosuch not found\n")
+    assert (done.code, done.out, done.err) == (
+        1,
+        "",
+        "aar: Session nosuch not found. `aar sessions` lists those that are stored.\n",
+    )
 
 
 async def test_continue_goes_on_with_the_newest_session_of_this_folder(aar, model, flags, place, tmp_path):

@@ -1,0 +1,106 @@
+"""`aar sessions`: one line for each stored session, as wide as the terminal, or whole for other programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Protocol
+
+from aar.display import plain
+from aar.errors import SessionNotFound
+from aar.messages.events import AgentState
+from aar.transports.cli.screen import Screen
+
+__all__ = ["Entry", "heading", "line", "whole_id"]
+
+SHORT = 8  # characters of an id that a terminal shows
+LEAST = 4  # characters of an id that stand for the whole one, when no other begins with them
+_MADE_HERE = 16  # hexadecimal digits of an id that nobody chose
+_FOLDER = 24
+_QUIET = (AgentState.COMPLETED, AgentState.IDLE)
+
+
+class Entry(Protocol):
+    """What a store's listing tells of a session."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def cwd(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def updated_at(self) -> float: ...
+    @property
+    def state(self) -> AgentState: ...
+    @property
+    def step_count(self) -> int: ...
+
+
+def heading(screen: Screen) -> str:
+    """Names of the columns, for people only."""
+    if not screen.out_is_terminal:
+        return ""
+    return f"  {'ID':{SHORT}}  {'LAST USED':16}  STEPS  {'FOLDER':{_folder_width(screen)}}  TITLE\n"
+
+
+def line(entry: Entry, screen: Screen) -> str:
+    """The id first, so that `aar sessions | awk '{print $1}'` gives the ids."""
+    when = f"{datetime.fromtimestamp(entry.updated_at):%Y-%m-%d %H:%M}"
+    title, folder = _title(entry), _home_as_tilde(" ".join(plain(entry.cwd).split()))
+    if not screen.out_is_terminal:
+        return f"  {entry.session_id}  {when}  {entry.state:<15}  {entry.step_count:5}  {folder}  {title}\n"
+    if entry.state not in _QUIET:
+        title = f"[{entry.state}] {title}"
+    wide = _folder_width(screen)
+    begun = f"  {_short(entry.session_id):{SHORT}}  {when}  {entry.step_count:5}  {_end_of(folder, wide):{wide}}  "
+    room = max(screen.width - len(begun) - 1, 20)
+    return begun + (title if len(title) <= room else title[: room - 1] + "…") + "\n"
+
+
+def _title(entry: Entry) -> str:
+    """A session without a title of its own has its id for one."""
+    if entry.title and entry.title != entry.session_id[:12]:
+        return " ".join(plain(entry.title).split())
+    return "(no answer yet)" if entry.cwd else "(damaged: `aar sessions show` says more)"
+
+
+def _short(session_id: str) -> str:
+    return session_id[:SHORT] if len(session_id) == _MADE_HERE else session_id
+
+
+def _home_as_tilde(folder: str) -> str:
+    home = os.path.expanduser("~")
+    if folder == home or (len(home) > 1 and folder.startswith(home + os.sep)):
+        return "~" + folder[len(home) :]
+    return folder
+
+
+def _folder_width(screen: Screen) -> int:
+    return min(_FOLDER, max(screen.width // 4, len("FOLDER")))
+
+
+def _end_of(folder: str, wide: int) -> str:
+    return folder if len(folder) <= wide else "…" + folder[1 - wide :]
+
+
+# --- ids that are not written out -------------------------------------------------------------
+
+Pages = Callable[[str], Awaitable[tuple[Any, str]]]
+"""A page of entries after a cursor, and the cursor of the next one; both may be empty."""
+
+
+async def whole_id(begun: str, pages: Pages) -> str:
+    """The only stored id that begins so. Raises `SessionNotFound` when there is none, or more than one."""
+    found: list[str] = []
+    cursor, is_first = "", True
+    while len(begun) >= LEAST and (is_first or cursor):
+        entries, cursor = await pages(cursor)
+        found += [entry.session_id for entry in entries if entry.session_id.startswith(begun)]
+        is_first = False
+    if len(found) > 1:
+        raise SessionNotFound(f"{len(found)} sessions begin with {begun}: give more of the id. {', '.join(found[:5])}")
+    if not found:
+        raise SessionNotFound(f"Session {begun} not found. `aar sessions` lists those that are stored.")
+    return found[0]
