@@ -33,6 +33,7 @@ _CUT: dict[str, StopReason] = {
 
 async def repair(journal: Journal) -> None:
     """Close a turn that a crash or a kill left open, so that the conversation can go on."""
+    await journal.flush()
     if not (journal.session.turn_id or journal.session.open_calls):
         return
     results = cut_results(journal.session, "Run interrupted before this tool call was finished.")
@@ -43,6 +44,7 @@ async def repair(journal: Journal) -> None:
 
 async def close_turn(journal: Journal, stop: TurnStop, error: ErrorEvent | None, progress: Progress) -> TurnEnded:
     """Record the end of the running turn, and before it whatever it had begun. Raises as `Journal.append`."""
+    await journal.flush()
     facts: list[Event] = []
     if progress.is_streaming:
         journal.hint(StreamChunk(finished=True))

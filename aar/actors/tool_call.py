@@ -40,9 +40,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Parcel:
-    """An event, and whether its reader has dealt with it."""
+    """Events that arose together, and whether their reader has dealt with them."""
 
-    event: Event
+    events: tuple[Event, ...]
     taken: trio.Event = field(default_factory=trio.Event)
 
 
@@ -62,7 +62,11 @@ class Outbox:
 
     async def put(self, event: Event) -> None:
         """Hand over one event. When this returns, a fact is on record."""
-        parcel = Parcel(event)
+        await (await self.hand_over(event)).taken.wait()
+
+    async def hand_over(self, *events: Event) -> Parcel:
+        """The same for some, without waiting until they are on record."""
+        parcel = Parcel(events)
         try:
             try:  # the reader waits nearly always; then one trip through the scheduler is enough
                 self._send.send_nowait(parcel)
@@ -70,7 +74,7 @@ class Outbox:
                 await self._send.send(parcel)
         except trio.BrokenResourceError:  # the step has been left, and we are about to hear of it
             await trio.sleep_forever()
-        await parcel.taken.wait()
+        return parcel
 
 
 async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolResult:

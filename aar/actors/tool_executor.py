@@ -29,10 +29,11 @@ MAX_CALLS = 128
 @asynccontextmanager
 async def tool_executor(
     bench: Workbench, calls: Sequence[ToolCall], progress: Progress
-) -> AsyncIterator[AsyncIterator[Event]]:
+) -> AsyncIterator[AsyncIterator[list[Event]]]:
     """Yields an iterator over what happens: approvals, starts, live output, and every result in call order.
 
-    Asking for the next event says that the last one is dealt with: a tool starts only once its start is on record.
+    Each item is what has come up since the last one, in order. Asking for the next one says that this one is dealt
+    with: a tool starts only once its start is on record.
     Leaving the block ends all calls that still run.
     """
     send, receive = trio.open_memory_channel[Parcel](0)
@@ -48,23 +49,29 @@ async def tool_executor(
 
 
 class _Happenings:
-    """The reading end: events one at a time."""
+    """The reading end: all that waits at a time, so that calls side by side cost no more writes than one."""
 
     def __init__(self, receive: trio.MemoryReceiveChannel[Parcel]) -> None:
         self._receive = receive
-        self._last: Parcel | None = None
+        self._given: list[Parcel] = []
 
     def __aiter__(self) -> _Happenings:
         return self
 
-    async def __anext__(self) -> Event:
-        if self._last is not None:
-            self._last.taken.set()
+    async def __anext__(self) -> list[Event]:
+        for parcel in self._given:
+            parcel.taken.set()
+        self._given = []
         try:
-            self._last = await self._receive.receive()
+            self._given.append(await self._receive.receive())
+            while True:
+                self._given.append(self._receive.receive_nowait())
+        except trio.WouldBlock:
+            pass
         except trio.EndOfChannel:
-            raise StopAsyncIteration from None
-        return self._last.event
+            if not self._given:
+                raise StopAsyncIteration from None
+        return [event for parcel in self._given for event in parcel.events]
 
 
 async def _run_all(bench: Workbench, calls: Sequence[ToolCall], progress: Progress, outbox: Outbox) -> None:
@@ -134,7 +141,13 @@ class _InCallOrder:
         if self._is_handing_out:
             return  # whoever does so comes to this one, too
         self._is_handing_out = True
-        while self._next < len(self._order) and self._order[self._next] in self._progress.done:
-            await self._outbox.put(self._progress.done[self._order[self._next]])
-            self._next += 1
+        while ready := self._take_ready():
+            await self._outbox.hand_over(*ready)
         self._is_handing_out = False
+
+    def _take_ready(self) -> list[ToolResult]:
+        """The results that nothing holds back any more."""
+        first = self._next
+        while self._next < len(self._order) and self._order[self._next] in self._progress.done:
+            self._next += 1
+        return [self._progress.done[call_id] for call_id in self._order[first : self._next]]

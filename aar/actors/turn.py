@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 import trio
@@ -21,6 +22,7 @@ from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.workbench import Progress, Workbench, guarded
 from aar.errors import ContentRefused, ProviderError
 from aar.journal.context import trim
+from aar.journal.journal import Journal
 from aar.messages.base import new_call_id
 from aar.messages.events import (
     AssistantMessage,
@@ -37,15 +39,17 @@ from aar.messages.events import (
     TurnStop,
     UserMessage,
 )
-from aar.messages.provider import ProviderRequest, ProviderResponse, Usage
+from aar.messages.provider import History, ProviderRequest, ProviderResponse, Usage
 from aar.messages.settings import AgentConfig
 from aar.messages.tools import SideEffect
 from aar.providers.base import Provider, explain
+from aar.providers.images import fit_images
 from aar.usage import budget_error, cost, price_of
 
 __all__ = ["CANCELLED", "Controls", "meta_of", "run_turn"]
 
 CANCELLED = "Agent cancelled"
+HOLD_TIMEOUT = 0.01  # seconds that an answer may wait for the start of its first call, to be written with it
 _HARMLESS = {SideEffect.NONE, SideEffect.READ}
 _REFUSALS = ("refusal", "content_filter", "refused", "safety")
 
@@ -113,12 +117,12 @@ async def _step(
                 return await _gave_up(bench, error, controls, progress)
             bench.journal.hint(StepRestarted())
     milliseconds = (trio.current_time() - started) * 1000
-    ending = await _record_answer(bench, provider, response, guard, milliseconds)
+    recorded = await _record_answer(bench, provider, response, guard, milliseconds)
     progress.restart()
-    if ending is not None:
-        return ending
-    if response.tool_calls:
-        await _run_tools(bench, progress)
+    if isinstance(recorded, _Ending):
+        return recorded
+    if recorded:
+        await _run_tools(bench, recorded, progress)
         return None
     return await _stop_or_go_on(bench, response, controls, guard)
 
@@ -168,6 +172,7 @@ async def _request(bench: Workbench, provider: Provider, config: AgentConfig) ->
         session.metadata["trimmed"] = dropped
         text = f"The conversation is longer than the context window: the oldest {dropped} messages are not sent."
         await bench.journal.append(Notice(kind="trimmed", text=text, data={"dropped": dropped}))
+    history = await _fitting(bench, provider, history)
     request = ProviderRequest(
         messages=history,
         system=await bench.system_prompt(),
@@ -177,6 +182,17 @@ async def _request(bench: Workbench, provider: Provider, config: AgentConfig) ->
     for hook in bench.hooks.before_provider_call:
         request = await guarded(bench, "before_provider_call", hook, request) or request
     return request
+
+
+async def _fitting(bench: Workbench, provider: Provider, history: History) -> History:
+    """The history with images as the provider takes them; whatever is lost is told once."""
+    fitted, lost = await fit_images(history, provider.image_limits, bench.threads)
+    told = bench.journal.session.metadata
+    if lost.reasons and list(lost.reasons) != told.get("images_left_out"):
+        told["images_left_out"] = list(lost.reasons)
+        text = f"Not all images are sent to {provider.config.label}: {'; '.join(lost.reasons)}."
+        await bench.journal.append(Notice(kind="images", text=text, data={"reasons": list(lost.reasons)}))
+    return fitted
 
 
 async def _gave_up(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending:
@@ -196,7 +212,8 @@ async def _gave_up(bench: Workbench, error: ProviderError, controls: Controls, p
 
 async def _record_answer(
     bench: Workbench, provider: Provider, response: ProviderResponse, guard: Guardrails, milliseconds: float
-) -> _Ending | None:
+) -> _Ending | list[ToolCall]:
+    """Put an answer on record. Answers with the calls to run, under their names, unless the turn ends here."""
     config, session = bench.config, bench.journal.session
     meta = meta_of(bench, provider, response, milliseconds)
     tokens = session.total_tokens + meta.usage.get("input_tokens", 0) + meta.usage.get("output_tokens", 0)
@@ -218,15 +235,19 @@ async def _record_answer(
         await bench.journal.append(*facts)
         return _Ending.failed("error", STUCK)
     stop = StopReason.TOOL_USE if calls else _parsed(response.stop_reason)
-    await bench.journal.append(*facts, *calls, AssistantMessage(content=response.content, stop_reason=stop))
+    facts += [*calls, AssistantMessage(content=response.content, stop_reason=stop)]
     logger.info(
         "step=%d provider_ms=%.0f tool_calls=%d",
-        session.step_count,
+        session.step_count + 1,
         milliseconds,
         len(calls),
         extra={"session_id": session.session_id, "trace_id": session.trace_id},
     )
-    return None
+    if calls and not bench.hooks.before_tool_call:  # a hook may look at the session
+        bench.journal.hold(*facts)
+    else:
+        await bench.journal.append(*facts)
+    return calls
 
 
 def meta_of(bench: Workbench, provider: Provider, response: ProviderResponse, milliseconds: float) -> ProviderMeta:
@@ -288,17 +309,30 @@ async def _stop_or_go_on(
 # --- tools ------------------------------------------------------------------------------------
 
 
-async def _run_tools(bench: Workbench, progress: Progress) -> None:
+async def _run_tools(bench: Workbench, calls: Sequence[ToolCall], progress: Progress) -> None:
     from aar.actors.tool_executor import tool_executor  # with the first call: policy and tools are a tenth of a start
 
-    calls = list(bench.journal.session.open_calls.values())
     async with tool_executor(bench, calls, progress) as happenings:
-        async for event in happenings:
-            if isinstance(event, ToolOutput):
-                bench.journal.hint(event)
-            else:
-                await bench.journal.append(event, sync=_has_effect(event))
-            await bench.journal.room()
+        first: list[Event] = []
+        with trio.move_on_after(HOLD_TIMEOUT):  # calls start at once, nearly always: then it is one write
+            first = await anext(happenings, first)
+        await _take_in(bench.journal, first)
+        async for events in happenings:
+            await _take_in(bench.journal, events)
+
+
+async def _take_in(journal: Journal, events: Iterable[Event]) -> None:
+    """What is held and what has happened: facts that arose together are one write, and hints stay between them."""
+    for are_hints, some in groupby(events, key=lambda event: isinstance(event, ToolOutput)):
+        if are_hints:
+            await journal.flush()
+            for hint in some:
+                journal.hint(hint)
+        else:
+            facts = list(some)
+            await journal.append(*facts, sync=any(map(_has_effect, facts)))
+    await journal.flush()
+    await journal.room()
 
 
 def _has_effect(event: Event) -> bool:

@@ -53,6 +53,7 @@ class Journal:
         self.session = session
         self.records: list[Recorded] = list(records)
         self._log = log
+        self._held: list[tuple[str, Event]] = []  # facts with their turn that go with the next append
         self._hints: list[Event] = []
         self._hint_epoch = 0
         self._readers: set[Follower] = set()
@@ -76,18 +77,33 @@ class Journal:
         `sync` also waits until they would survive a power cut; `header` adds the session's totals for quick
         listing. Raises `StoreUnavailable`, `SequenceConflict`; then nothing of it has happened.
         """
-        if any(isinstance(event, HINTS) for event in events):
-            raise InvalidMessage("hints are live only: they have no place in a journal")
+        _check_facts(events)
         await self._begin_writing()
         try:
             if self.is_closed:
                 raise SessionClosed(f"session {self.session.session_id} is closed")
+            held = len(self._held)
             turn = self.session.turn_id if turn_id is None else turn_id
-            first = self.session.seq + 1
-            records = [Recorded(first + offset, turn, event) for offset, event in enumerate(events)]
-            return await self._store(records, sync=sync, header=header)
+            facts = [*self._held, *((turn, event) for event in events)]
+            records = [Recorded(seq, turn, event) for seq, (turn, event) in enumerate(facts, self.session.seq + 1)]
+            kept = await self._store(records, sync=sync, header=header)
+            del self._held[:held]
+            return kept[held:]
         finally:
             self._writing.release()
+
+    def hold(self, *events: Event) -> None:
+        """Facts that are first in the next append, for a writer who knows that others come right behind them.
+
+        Until then nobody sees them, and nothing may depend on them. They wait for another append when one fails.
+        """
+        _check_facts(events)
+        self._held.extend((self.session.turn_id, event) for event in events)
+
+    async def flush(self) -> None:
+        """Store what is held, if anything is. Raises as `append`."""
+        if self._held:
+            await self.append()
 
     async def _begin_writing(self) -> None:
         """Take the lock. A free one costs no trip through the scheduler: storing makes one anyway."""
@@ -135,6 +151,7 @@ class Journal:
 
     def refold(self) -> None:
         """Fold all facts anew: whatever a crash left in memory is gone, and only what was stored counts."""
+        self._held.clear()
         trace, metadata = self.session.trace_id, dict(self.session.metadata)
         folded = Session(self.session.session_id, run_id=self.session.run_id, trace_id=trace, metadata=metadata)
         for record in self.records:
@@ -267,6 +284,11 @@ class Follower:
         deadline = self._hints_not_before if self._unread_hints() else float("inf")
         with trio.move_on_at(deadline):
             await self._journal._changed.wait()
+
+
+def _check_facts(events: Sequence[Event]) -> None:
+    if any(isinstance(event, HINTS) for event in events):
+        raise InvalidMessage("hints are live only: they have no place in a journal")
 
 
 def merge_hints(hints: Sequence[Event]) -> list[Event]:

@@ -33,7 +33,7 @@ class Threads:
 
     def __init__(self, limit: int) -> None:
         self.limiter = trio.CapacityLimiter(limit)
-        self.writing = Batching(limit)
+        self.writing = Batching(limit, glances=True)
         self.syncing = Batching(limit, side_by_side=_SYNCS_AT_ONCE)
 
 

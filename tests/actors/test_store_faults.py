@@ -12,7 +12,7 @@ from aar.testing import Fault, MemoryStore, ScriptedProvider
 from aar.tools.registry import ToolRegistry
 
 FULL = StoreUnavailable("No space left on device")
-TURN = range(2, 12)  # the appends of the turn below: the first one of the store opens the session
+TURN = range(2, 10)  # the appends of the turn below: the first one of the store opens the session
 
 
 @pytest.fixture
