@@ -9,7 +9,7 @@ import logging
 
 from aar.actors.configuring import apply_patch
 from aar.actors.workbench import Workbench
-from aar.errors import ConfigError, ProviderError, ProviderRateLimited, ProviderUnauthorized, ProviderUnavailable
+from aar.errors import ProviderError, ProviderRateLimited, ProviderUnauthorized, ProviderUnavailable
 from aar.messages.events import Notice
 from aar.messages.settings import AgentConfig
 from aar.providers.base import explain
@@ -29,15 +29,15 @@ async def fall_back(bench: Workbench, error: ProviderError) -> bool:
     """
     if not isinstance(error, _OUT_OF_REACH) and error.status not in (_NO_CREDIT, _NO_SUCH_MODEL):
         return False
-    key = _next(bench.config)
-    if key is None:
-        return False
-    before = bench.config.resolve_provider()
     reason = {"reason": "fallback", "kind": type(error).__name__, "detail": str(error)}
     try:
+        before = bench.config.resolve_provider()
+        key = _next(bench.config)
+        if key is None:
+            return False
         after = (await apply_patch(bench, {"provider": key}, reason)).resolve_provider()
-    except ConfigError as refused:
-        logger.warning("session %s cannot fall back to %r: %s", bench.session_id, key, refused)
+    except ValueError as refused:  # the settings name what there is not
+        logger.warning("session %s cannot fall back: %s", bench.session_id, refused)
         return False
     text = f"{explain(error)} Going on with {after.label} instead of {before.label}."
     await bench.journal.append(Notice(kind="fallback", text=text, data={"provider": key}))

@@ -18,7 +18,7 @@ from aar.messages.events import (
     ToolResult,
     UserMessage,
 )
-from aar.messages.provider import History, NeutralMessage
+from aar.messages.provider import History, NeutralMessage, has_images
 
 __all__ = ["SUMMARY_TITLE", "UNANSWERED", "Transcript", "to_messages"]
 
@@ -62,6 +62,8 @@ class Transcript:
         self._ends: list[int] = []
         self._joined: list[bool] = []
         self._cache: dict[str, list[bytes | None]] = {}
+        self._with_images: list[int] = []
+        self._kept: dict[Any, Any] = {}
 
     def apply(self, event: Event, seq: int = 0) -> None:
         """Take in the next event. `seq` is its place in the journal; without it, events are counted."""
@@ -93,7 +95,15 @@ class Transcript:
     def part_of_history(self, start: int = 0, lead: Iterable[NeutralMessage] = ()) -> History:
         """`lead`, then the messages from `start` on."""
         tail = self._tail()[max(0, start - len(self._settled)) :]
-        return History(self._settled, tail, lead=tuple(lead), start=start, cache=self._cache)
+        return History(
+            self._settled,
+            tail,
+            lead=tuple(lead),
+            start=start,
+            cache=self._cache,
+            with_images=self._with_images,
+            kept=self._kept,
+        )
 
     def sizes(self) -> Sizes:
         """The sizes of all messages, measured once each."""
@@ -169,6 +179,8 @@ class Transcript:
 
     def _settle(self, role: str, content: str | list[Block]) -> None:
         message: NeutralMessage = {"role": role, "content": content}
+        if has_images(message):
+            self._with_images.append(len(self._settled))
         self._settled.append(message)
         self._seqs.append(self._seq)
         self._ends.append((self._ends[-1] if self._ends else 0) + character_count(message))

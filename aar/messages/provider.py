@@ -1,5 +1,6 @@
 """What goes to a model and what comes back, in no vendor's words."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
@@ -17,6 +18,7 @@ __all__ = [
     "ProviderResponse",
     "StreamDelta",
     "Usage",
+    "has_images",
 ]
 
 
@@ -108,14 +110,20 @@ class Usage(NamedTuple):
         }
 
 
+def has_images(message: NeutralMessage) -> bool:
+    content = message["content"]
+    return not isinstance(content, str) and any(block.get("type") == "image_url" for block in content)
+
+
 class History(Sequence[NeutralMessage]):
     """The messages of a request, oldest first: a growing settled part and a short tail.
 
     An adapter encodes through `encoded`, which keeps the bytes of every settled message per adapter, so that
-    a long session costs one join per request and not one walk. Messages must never be changed in place.
+    a long session costs one join per request and not one walk. Messages must never be changed in place;
+    `replacing` makes a history with others in the place of some.
     """
 
-    __slots__ = ("_cache", "_lead", "_settled", "_start", "_stop", "_tail")
+    __slots__ = ("_cache", "_instead", "_lead", "_settled", "_start", "_stop", "_tail", "_with_images", "kept")
 
     def __init__(
         self,
@@ -125,22 +133,51 @@ class History(Sequence[NeutralMessage]):
         lead: Sequence[NeutralMessage] = (),
         start: int = 0,
         cache: dict[str, list[bytes | None]] | None = None,
+        with_images: Sequence[int] = (),
+        kept: dict[Any, Any] | None = None,
     ) -> None:
+        """`with_images` are the settled messages that hold images, in order. `kept` is for what was worked out about
+        messages and holds for later requests, too.
+        """
         self._settled = settled if settled is not None else []
         self._start = min(start, len(self._settled))
         self._stop = len(self._settled)
         self._lead = tuple(lead)
         self._tail = tuple(tail)
         self._cache: dict[str, list[bytes | None]] = cache if cache is not None else {}
+        self._with_images = with_images
+        self._instead: dict[int, NeutralMessage] = {}
+        self.kept: dict[Any, Any] = kept if kept is not None else {}
 
     def __len__(self) -> int:
         return len(self._lead) + self._stop - self._start + len(self._tail)
 
     def __iter__(self) -> Iterator[NeutralMessage]:
-        yield from self._lead
+        yield from self._leading()
         for index in range(self._start, self._stop):
-            yield self._settled[index]
+            yield self._instead.get(index) or self._settled[index]
         yield from self._tail
+
+    def messages_with_images(self) -> dict[int, NeutralMessage]:
+        """The messages that hold images by their places, oldest first; those of the lead have negative ones."""
+        lead = {at - len(self._lead): message for at, message in enumerate(self._lead) if has_images(message)}
+        first = bisect_left(self._with_images, self._start)
+        return lead | {index: self._settled[index] for index in self._with_images[first:] if index < self._stop}
+
+    def replacing(self, messages: dict[int, NeutralMessage]) -> "History":
+        """This history with other messages in these places. What replaces a message should be one object each time."""
+        other = History(
+            self._settled,
+            self._tail,
+            lead=self._lead,
+            start=self._start,
+            cache=self._cache,
+            with_images=self._with_images,
+            kept=self.kept,
+        )
+        other._stop = self._stop
+        other._instead = {**self._instead, **messages}
+        return other
 
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
@@ -158,10 +195,25 @@ class History(Sequence[NeutralMessage]):
             for index in range(self._start, self._stop):
                 if kept[index] is None:
                     kept[index] = encode(self._settled[index])
-        settled = [piece for piece in kept[self._start : self._stop] if piece]
-        lead = [encode(message) for message in self._lead]
+        pieces = kept[self._start : self._stop]
+        for index, message in self._instead.items():
+            if self._start <= index < self._stop:
+                pieces[index - self._start] = self._encoded_once(codec, message, encode)
+        settled = [piece for piece in pieces if piece]
+        lead = [encode(message) for message in self._leading()]
         tail = [encode(message) for message in self._tail]
         return [piece for piece in lead if piece] + settled + [piece for piece in tail if piece]
+
+    def _leading(self) -> Iterator[NeutralMessage]:
+        for at, message in enumerate(self._lead, -len(self._lead)):
+            yield self._instead.get(at) or message
+
+    def _encoded_once(self, codec: str, message: NeutralMessage, encode: Callable[[NeutralMessage], bytes]) -> bytes:
+        key = (codec, id(message))
+        if key not in self.kept:
+            self.kept[key] = (message, encode(message))  # with the message: its id must stay its own
+        encoded: bytes = self.kept[key][1]
+        return encoded
 
 
 @dataclass(frozen=True, slots=True)
