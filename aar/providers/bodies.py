@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,12 @@ from aar.providers.http import open_chunks
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["BODY_LIMIT", "ERROR_LIMIT", "error_text", "read_body"]
+__all__ = ["BODY_LIMIT", "ERROR_LIMIT", "drain", "error_text", "read_body"]
 
 BODY_LIMIT = 64 * 1024 * 1024  # bytes of an answer that is not streamed
 ERROR_LIMIT = 64 * 1024  # bytes of an error's body that are read
 ERROR_TIMEOUT = 2.0  # seconds to wait for an error's body
+DRAIN_TIMEOUT = 0.05  # seconds to wait for the end of a body, so that the connection can be used again
 
 
 async def read_body(response: httpx2.Response, limit: int = BODY_LIMIT) -> bytes:
@@ -48,3 +50,12 @@ async def error_text(response: httpx2.Response) -> str:
                 if len(body) > ERROR_LIMIT:
                     break
     return body[:ERROR_LIMIT].decode(errors="replace")
+
+
+async def drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read what is left of an answer that is complete. It is not worth an error, nor a wait."""
+    import httpx2
+
+    with suppress(httpx2.HTTPError), trio.move_on_after(DRAIN_TIMEOUT):
+        while await anext(chunks, b""):
+            pass

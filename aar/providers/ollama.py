@@ -1,0 +1,314 @@
+"""Ollama over its own API, which knows what its imitation of OpenAI's does not: windows, thinking, keeping models."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import trio
+
+from aar.errors import BadProviderReply, ProviderError
+from aar.messages.events import ProviderMeta
+from aar.messages.provider import ImageLimits, ModelInfo, ProviderRequest, ProviderResponse, StreamDelta, Usage
+from aar.messages.settings import ProviderConfig
+from aar.providers.base import Assembly, Provider, replay
+from aar.providers.bodies import ERROR_LIMIT, drain, error_text, read_body
+from aar.providers.failures import as_provider_error, describe_body, error_in_answer, timed_out
+from aar.providers.headers import request_headers
+from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, open_chunks
+from aar.providers.ollama_errors import failure, is_unknown_model, not_running
+from aar.providers.ollama_form import Form, asked_format, encode_body, form_of, image_bytes, less, own_window
+from aar.providers.ollama_models import ModelCard, model_names, read_card, server_root
+from aar.providers.ollama_stream import OllamaStream
+from aar.providers.ollama_wire import NAME, answer_format, parse_answer
+from aar.providers.openai_wire import encode_json
+from aar.providers.secrets import Secrets
+from aar.providers.sse import LineSplitter
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["OllamaProvider"]
+
+_log = logging.getLogger(__name__)
+
+CARD_TIMEOUT = 5.0  # seconds to wait for what the server knows of a model
+CARDS_AT_ONCE = 4
+MODEL_LIMIT = 200  # models that are looked at in a list
+CHARACTERS_PER_TOKEN = 4
+
+
+class _Sent(NamedTuple):
+    response: httpx2.Response
+    window: int | None
+
+
+class OllamaProvider(Provider):
+    """Speaks to `server`, the URL that `/api/chat` is added to.
+
+    What a model refuses (tools, thinking, images, a window that its machine has no memory for) is left out or made
+    smaller from then on, with a warning, for as long as the instance lives.
+    """
+
+    name = NAME
+    supports_structured_output = True
+    # Loading a model and reading a long prompt take minutes on a small machine, and while a model writes a tool call
+    # the server says nothing at all.
+    default_first_byte_timeout = 600.0
+    default_idle_timeout = 600.0
+    # What Ollama's own command line takes for an image: png, jpeg and webp of at most 100 MB.
+    image_limits = ImageLimits(bytes_each=133_000_000, formats=("image/png", "image/jpeg", "image/webp"))
+
+    def __init__(
+        self,
+        config: ProviderConfig,
+        *,
+        pool: HttpPool | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`pool` may be shared and is not closed here; `environ` gives `OLLAMA_HOST` where `config` has no address,
+        unless `extra.use_environment` is false. Raises `InvalidSetting` for settings that cannot be meant.
+        """
+        super().__init__(config)
+        if config.extra.get("use_environment", True) is False:
+            environ = {}
+        self.server = server_root(config.base_url, environ)
+        self.api_key = config.api_key.strip() or _cloud_key(self.server, environ)
+        self._sent_headers = request_headers(self.api_key, config.extra)
+        self._secrets = Secrets(self.api_key, (v for name, v in self._sent_headers.items() if name != "content-type"))
+        self._own_window = own_window(config)
+        self._use(form_of(config))
+        self._card: ModelCard | None = None
+        self._looking, self._looks = trio.Lock(), 0
+        self._has_warned = False
+        self._is_too_long = self._is_full = False
+        self._pool = pool or HttpPool()
+        self._owns_pool = pool is None
+
+    def _use(self, form: Form) -> None:
+        self._form = form
+        self.supports_tools, self.supports_reasoning, self.supports_vision = form.tools, bool(form.think), form.images
+
+    async def aclose(self) -> None:
+        if self._owns_pool:
+            await self._pool.aclose()
+
+    # --- asking -------------------------------------------------------------------------------
+
+    async def complete(self, request: ProviderRequest) -> ProviderResponse:
+        with self._own_errors():
+            async with self._answer(request, streaming=False) as sent:
+                if not _is_stream(sent.response):
+                    return await self._whole(sent)
+                assembly = Assembly()
+                async with aclosing(self._deltas(sent)) as deltas:
+                    async for delta in deltas:
+                        assembly.add(delta)
+                return assembly.response()
+
+    async def stream(self, request: ProviderRequest) -> AsyncGenerator[StreamDelta, None]:
+        with self._own_errors():
+            async with self._answer(request, streaming=True) as sent:
+                if _is_stream(sent.response):
+                    async with aclosing(self._deltas(sent)) as deltas:
+                        async for delta in deltas:
+                            yield delta
+                else:
+                    for delta in replay(await self._whole(sent)):
+                        yield delta
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        with self._own_errors():
+            names = model_names(await self._ask("GET", "/api/tags"))[:MODEL_LIMIT]
+        cards: dict[str, ModelCard | None] = {}
+        places = trio.CapacityLimiter(CARDS_AT_ONCE)
+
+        async def look(name: str) -> None:
+            async with places:
+                cards[name] = await self._look_at(name)
+
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                nursery.start_soon(look, name)
+        found = ((name, cards[name] or ModelCard()) for name in names)
+        return tuple(card.info(name) for name, card in found if card.can_chat)
+
+    @contextmanager
+    def _own_errors(self) -> Generator[None, None, None]:
+        import httpx2
+
+        try:
+            yield
+        except ProviderError as error:
+            error.provider = self.name
+            error.advice = self._secrets.hide(error.advice)
+            self._secrets.hide_in(error)
+            raise
+        except httpx2.ConnectTimeout as error:
+            raise timed_out(self.name, CONNECT_TIMEOUT, f"no connection to {self._shown_server}") from error
+        except httpx2.ConnectError as error:
+            is_here = is_loopback(urlsplit(self.server).hostname or "")
+            raise not_running(self._shown_server, self._secrets.hide(str(error)), is_here=is_here) from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
+            found = as_provider_error(error, self.name)
+            found.args = (self._secrets.hide(f"{found} ({self._shown_server})"),)
+            raise found from error
+
+    @asynccontextmanager
+    async def _answer(self, request: ProviderRequest, *, streaming: bool) -> AsyncGenerator[_Sent, None]:
+        """An answer with status 200, its body unread."""
+        if not self.config.model:
+            raise ProviderError("No model is named: set provider.model to one that `ollama list` shows")
+        self._warn_once()
+        wanted = await self._wanted_window()
+        form = self._form
+        while True:
+            window = wanted if form.largest is None or wanted is None else min(wanted, form.largest)
+            async with AsyncExitStack() as stack:
+                body = encode_body(self.config, request, form, window=window, streaming=streaming)
+                self._watch_prompt(len(body), request, window)
+                sent = self._pool.open_stream("POST", self._url("/api/chat"), headers=self._sent_headers, content=body)
+                response = await stack.enter_async_context(sent)
+                if response.is_success:
+                    yield _Sent(response, window)
+                    return
+                text = self._secrets.hide(await error_text(response))
+                given = less(form, response.status_code, text, None if self._own_window else window)
+                if given is None:
+                    raise self._failure(response, text)
+            _log.warning("%s: %s", self.config.label, given.text)
+            form = form._replace(**given.change)
+            self._use(self._form._replace(**given.change))
+
+    def _failure(self, response: httpx2.Response, text: str) -> ProviderError:
+        headers = response.headers
+        return failure(response.status_code, text, headers, model=self.config.model, server=self._shown_server)
+
+    async def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+        sent = self._pool.open_stream(method, self._url(path), headers=self._sent_headers, content=body)
+        async with sent as response:
+            if not response.is_success:
+                raise self._failure(response, await error_text(response))
+            return self._json(await read_body(response))
+
+    def _warn_once(self) -> None:
+        """With the first request, not before: settings are also looked at without asking anything."""
+        if self._has_warned:
+            return
+        self._has_warned = True
+        kind, schema = asked_format(self.config)
+        if kind == "json_schema" and answer_format(kind, schema) is None:
+            _log.warning("response_format is json_schema and there is no provider.json_schema: asking for text")
+        parts = urlsplit(self.server)
+        if parts.scheme == "http" and self.api_key and not is_loopback(parts.hostname or ""):
+            _log.warning("The key goes to %s unencrypted: use https://", self._shown_server)
+
+    # --- the window ---------------------------------------------------------------------------
+
+    async def _wanted_window(self) -> int | None:
+        """Tokens that the server shall make room for; `None` leaves it to the server."""
+        if self._own_window is not None or "num_ctx" in self.config.extra:
+            return self._own_window
+        looks = self._looks
+        async with self._looking:
+            if self._card is None and looks == self._looks:  # who waited for another's look does not look again
+                self._card = await self._look_at(self.config.model)
+                self._looks += 1
+            return self._card.window if self._card else None
+
+    async def _look_at(self, model: str) -> ModelCard | None:
+        """What the server knows of a model; `None` when it may know more the next time. Never a reason to fail."""
+        import httpx2
+
+        try:
+            with trio.move_on_after(CARD_TIMEOUT):
+                return read_card(await self._ask("POST", "/api/show", encode_json({"model": model})))
+        except ProviderError as error:
+            _log.info("Ollama does not describe %s: %s", model, self._secrets.hide(str(error)))
+            return None if error.retryable or is_unknown_model(error.status or 0, str(error)) else ModelCard()
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
+            _log.info("Ollama does not describe %s: %s", model, self._secrets.hide(str(error)))
+        return None
+
+    def _watch_prompt(self, size: int, request: ProviderRequest, window: int | None) -> None:
+        """Warn when a prompt grows beyond the window: Ollama then drops the oldest messages without a word."""
+        if window is None:
+            return
+        tokens = size // CHARACTERS_PER_TOKEN
+        if tokens > window:
+            tokens -= image_bytes(request) // CHARACTERS_PER_TOKEN
+        was_too_long, self._is_too_long = self._is_too_long, tokens > window
+        if self._is_too_long and not was_too_long:
+            _log.warning(
+                "The prompt has about %s tokens and %s a window of %s: Ollama drops what is oldest. With "
+                "provider.context_window the window is made as large, and what is sent no longer than it.",
+                f"{tokens:,}",
+                self.config.label,
+                f"{window:,}",
+            )
+
+    def _watch_usage(self, meta: ProviderMeta | None, window: int | None) -> None:
+        if window is None or meta is None:
+            return
+        was_full, self._is_full = self._is_full, Usage.of(meta.usage).total >= window
+        if self._is_full and not was_full and not self._is_too_long:
+            text = "The window of %s is full (%s tokens): Ollama cut the prompt or the answer. Set a larger %s."
+            _log.warning(text, self.config.label, f"{window:,}", "provider.context_window")
+
+    # --- reading ------------------------------------------------------------------------------
+
+    async def _deltas(self, sent: _Sent) -> AsyncGenerator[StreamDelta, None]:
+        reading = OllamaStream(model=self.config.model)
+        splitter = LineSplitter()
+        async with open_chunks(sent.response) as chunks:
+            async for chunk in chunks:
+                yield reading.read(splitter.feed(chunk))
+                if reading.is_over:
+                    await drain(chunks)
+                    break
+            if not reading.is_over:
+                yield reading.read(splitter.finish())
+        for delta in reading.end():
+            self._watch_usage(delta.meta, sent.window)
+            yield delta
+
+    async def _whole(self, sent: _Sent) -> ProviderResponse:
+        answer = self._json(await read_body(sent.response))
+        if isinstance(answer, dict) and answer.get("error"):
+            raise error_in_answer(answer, self.name)
+        response = parse_answer(answer, model=self.config.model)
+        self._watch_usage(response.meta, sent.window)
+        return response
+
+    def _json(self, body: bytes) -> Any:
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            said = describe_body(body[:ERROR_LIMIT].decode(errors="replace"))
+            raise BadProviderReply(f"{self._shown_server} answered with something that is no JSON: {said}") from error
+
+    def _url(self, path: str) -> str:
+        return self.server + path
+
+    @property
+    def _shown_server(self) -> str:
+        """The server as it may be shown: without a password."""
+        parts = urlsplit(self.server)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _cloud_key(server: str, environ: Mapping[str, str]) -> str:
+    """The key from the environment, which is for the makers' own service and nobody else's."""
+    host = urlsplit(server).hostname or ""
+    is_cloud = server.startswith("https:") and (host == "ollama.com" or host.endswith(".ollama.com"))
+    return (environ.get("OLLAMA_API_KEY") or "").strip() if is_cloud else ""
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    kind = response.headers.get("content-type", "").lower()
+    return "html" not in kind and ("json" not in kind or "ndjson" in kind or "jsonl" in kind)
