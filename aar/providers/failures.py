@@ -71,7 +71,7 @@ _KINDS: tuple[tuple[tuple[str, ...], type[ProviderError], str], ...] = (
 # Patterns are text until an error needs them: compiling all of them takes longer than importing this module.
 _TOO_LONG = (
     r"(?i)exceed_context_size|context[_ ]length|maximum context|context window|context size"
-    r"|prompt is too long|too many (?:input )?tokens|token limit|input is too long"
+    r"|context limit|request_too_large|prompt is too long|too many (?:input )?tokens|token limit|input is too long"
 )
 # What comes back at every try: a history that the server cannot read, an account without credit.
 _HOPELESS = (
