@@ -10,6 +10,7 @@ import os
 import platform
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -19,6 +20,11 @@ __all__ = ["SEPARATOR", "Layer", "PromptTool", "base_text", "layers", "system_pr
 
 SEPARATOR = "\n---\n"
 RULES_LIMIT = 256 * 1024  # bytes of one rule file of a project
+ALL_RULES_LIMIT = 1024 * 1024  # bytes of all of them
+MOST_RULE_FILES = 100  # in the folder `rules.d` of a project
+
+MayRead = Callable[[str], str | None]
+"""Why a file may not be read, or `None`. Called with the path as written and with where it leads."""
 
 
 class PromptTool(Protocol):
@@ -52,11 +58,13 @@ def layers(
     *,
     additions: Iterable[str] = (),
     system: str | None = None,
+    may_read: MayRead = lambda path: None,
 ) -> list[Layer]:
     """All layers in order. `home` is the user's Aar folder, `system` the operating system (default: this one).
 
     Reads the rule files, so call it in a thread. Raises `OSError` for a file of the user that is there and unreadable.
-    Projects come from anywhere: of theirs, only regular files of a decent size that lie in the project are read.
+    Projects come from anywhere: of theirs, only regular files of a decent size and number are read that lie in the
+    project and that `may_read` has nothing against.
     """
     if config.system_prompt:
         found = [Layer("configured", "system_prompt", config.system_prompt)]
@@ -65,7 +73,7 @@ def layers(
         if section := tools_section(tools):
             found.append(Layer("tools", "[tool registry]", section))
         found.extend(_rules("global", home, _own))
-        found.extend(_project_rules(Path(cwd), Path(cwd, config.project_rules_dir)))
+        found.extend(_project_rules(Path(cwd), Path(cwd, config.project_rules_dir), may_read))
     texts = [text for text in additions if text]
     if texts:
         found.append(Layer("extensions", "[extensions]", "\n".join(texts)))
@@ -81,18 +89,35 @@ class _Skipped(Exception):
     """A rule file is there, and not read. The text says why."""
 
 
-def _project_rules(project: Path, folder: Path) -> Iterator[Layer]:
+def _project_rules(project: Path, folder: Path, may_read: MayRead) -> Iterator[Layer]:
     """A folder elsewhere was chosen by the user, in the settings: then its files have to lie in there."""
     is_inside = Path(os.path.normpath(folder)).is_relative_to(os.path.normpath(project))
-    root = (project if is_inside else folder).resolve()
-    return _rules("project", folder, lambda file: _foreign(file, root))
+    root = os.path.realpath(project if is_inside else folder)
+    return _rules("project", folder, _Foreign(root, may_read).read, MOST_RULE_FILES)
 
 
-def _rules(label: str, folder: Path, read: Callable[[Path], bytes]) -> Iterator[Layer]:
+def _rules(label: str, folder: Path, read: Callable[[Path], bytes], most: int | None = None) -> Iterator[Layer]:
     yield _layer(label, folder / "rules.md", read)
-    for file in sorted((folder / "rules.d").glob("*.md"), key=lambda file: file.name):
-        if not file.is_dir():
-            yield _layer(f"{label}-d", file, read)
+    names = _rule_names(folder / "rules.d")
+    for name in names[:most]:
+        yield _layer(f"{label}-d", folder / "rules.d" / name, read)
+    if len(names[:most]) < len(names):
+        yield Layer(f"{label}-d", str(folder / "rules.d"), None, f"more than {most} files")
+
+
+def _rule_names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.name.endswith(".md") and not _is_folder(entry))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads in a ring
+        return False
 
 
 def _layer(label: str, file: Path, read: Callable[[Path], bytes]) -> Layer:
@@ -111,35 +136,85 @@ def _own(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def _foreign(file: Path, root: Path) -> bytes:
-    """Links are followed as long as they stay below `root`. Never waits, as for the writer of a FIFO."""
-    place = os.path.realpath(file)
-    if not Path(place).is_relative_to(root):
-        raise _Skipped("a link that leads elsewhere")
-    descriptor = _opened(place)
+class _Foreign:
+    """Reads files of a project, which may be hostile: it must not wait, and not carry secrets into a prompt."""
+
+    def __init__(self, root: str, may_read: MayRead) -> None:
+        self._root = root
+        self._may_read = may_read
+        self._left = ALL_RULES_LIMIT
+
+    def read(self, file: Path) -> bytes:
+        """Links are followed as long as they stay below the root. Never waits, as for the writer of a FIFO."""
+        try:
+            place = os.path.realpath(file)
+            if not Path(place).is_relative_to(self._root):
+                raise _Skipped("a link that leads elsewhere")
+            self._check(str(file), place)
+            with self._opened(place) as descriptor:
+                data = _content(descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except OSError as error:
+            raise _Skipped(f"unreadable: {error.strerror}") from error
+        self._left -= len(data)
+        if self._left < 0:
+            raise _Skipped(f"the rules of this project are larger than {ALL_RULES_LIMIT // 1024} KB together")
+        return data
+
+    def _check(self, *forms: str) -> None:
+        for path in dict.fromkeys(forms):
+            if reason := self._may_read(path):
+                raise _Skipped(reason)
+
+    @contextmanager
+    def _opened(self, place: str) -> Iterator[int]:
+        """A descriptor of the object at a path without links, folder by folder: none may have become a link since."""
+        if os.open not in os.supports_dir_fd:
+            descriptor = os.open(place, _READ)
+        else:
+            *folders, name = os.path.relpath(place, self._root).split(os.sep)
+            with _descended(self._root, folders) as folder:
+                descriptor = os.open(name, _READ, dir_fd=folder)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _descended(root: str, folders: Iterable[str]) -> Iterator[int]:
+    descriptor = os.open(root, _FOLDER)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _Skipped("not a regular file")
-        with open(descriptor, "rb", closefd=False) as opened:
-            data = opened.read(RULES_LIMIT + 1)
+        for name in folders:
+            below = os.open(name, _FOLDER, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _content(descriptor: int) -> bytes:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise _Skipped("not a regular file")
+    with open(descriptor, "rb", closefd=False) as opened:
+        data = opened.read(RULES_LIMIT + 1)
     if len(data) > RULES_LIMIT:
         raise _Skipped(f"larger than {RULES_LIMIT // 1024} KB")
     return data
 
 
-def _opened(place: str) -> int:
-    """A descriptor of the object at a path without links. Where there are no such flags, there are no FIFOs."""
+def _flags(*names: str) -> int:
+    """Where there are no such flags, there are no FIFOs."""
     flags = os.O_RDONLY
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
+    for name in names:
         flags |= getattr(os, name, 0)
-    try:
-        return os.open(place, flags)
-    except (FileNotFoundError, NotADirectoryError):
-        raise
-    except OSError as error:
-        raise _Skipped(f"unreadable: {error.strerror}") from error
+    return flags
+
+
+_READ = _flags("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_BINARY", "O_CLOEXEC")
+_FOLDER = _flags("O_NOFOLLOW", "O_DIRECTORY", "O_CLOEXEC", "O_PATH")  # folders need not be listable
 
 
 # --- what Aar itself says ---------------------------------------------------------------------
@@ -152,13 +227,18 @@ def base_text(config: AgentConfig, cwd: str, system: str | None = None) -> str:
         "You are a helpful assistant with access to tools.",
         "",
         f"Operating system: {system}",
-        f"Working directory: {cwd}",
+        f"Working directory: {_on_one_line(cwd)}",
     ]
     if system == "Windows":
         lines += ["", *_windows_facts(config)]
     else:
         lines.append("Shell: /bin/sh")
     return "\n".join(lines)
+
+
+def _on_one_line(path: str) -> str:
+    """The name of a folder must not read like a line of its own."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in path)
 
 
 def _windows_facts(config: AgentConfig) -> list[str]:

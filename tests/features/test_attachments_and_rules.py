@@ -7,6 +7,7 @@ import pytest
 from aar.attachments import attach
 from aar.messages.settings import AgentConfig
 from aar.runtime import reading_rule
+from aar.testing import ScriptedProvider
 
 
 @pytest.mark.covers("SAFE-26")
@@ -28,3 +29,18 @@ def test_a_file_of_the_folder_is_attached(tmp_path) -> None:
     attached = attach("look at @notes.txt", str(tmp_path), reading_rule(AgentConfig(), str(tmp_path)))
     assert not isinstance(attached, str)
     assert "remember the milk" in attached[0].text
+
+
+@pytest.mark.parametrize("target", [".env", "secrets/key.md"])
+async def test_rules_of_a_project_carry_no_denied_file_to_a_model(tmp_path, live, target) -> None:
+    folder = tmp_path / "project"
+    (folder / ".agent" / "rules.d").mkdir(parents=True)
+    (folder / "secrets").mkdir()
+    (folder / target).write_text("the password is swordfish", encoding="utf-8")
+    (folder / ".agent" / "rules.md").symlink_to(f"../{target}")
+    (folder / ".agent" / "rules.d" / "fine.md").write_text("Be kind.", encoding="utf-8")
+    provider = ScriptedProvider().text("hello")
+    async with live(provider, cwd=folder) as session:
+        await session.prompt("go")
+    assert provider.requests[0].system.endswith("Be kind.")
+    assert "swordfish" not in provider.requests[0].system

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import trio
@@ -12,7 +13,7 @@ from aar.config import Loaded, aar_home, masked
 from aar.display import plain
 from aar.prompt import Layer, system_prompt
 from aar.prompt import layers as prompt_layers
-from aar.runtime import toolbox_for
+from aar.runtime import reading_rule, toolbox_for
 from aar.transports.cli.exits import DONE, run_to_code
 from aar.transports.cli.flags import LogFlags, PromptFlags, SettingFlags
 from aar.transports.cli.look import look_for
@@ -73,7 +74,9 @@ def prompt(*, raw: bool, layers: bool, flags: PromptFlags) -> int:
 async def _layers(loaded: Loaded) -> list[Layer]:
     settings = loaded.config
     specs = toolbox_for(settings, None).list_tools()
-    return await trio.to_thread.run_sync(prompt_layers, settings, here(), aar_home(), specs, abandon_on_cancel=True)
+    may_read = reading_rule(settings, here())
+    work = partial(prompt_layers, settings, here(), aar_home(), specs, may_read=may_read)
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def _listing(found: list[Layer]) -> str:
