@@ -133,7 +133,13 @@ class Workbench:
         return prompt
 
     def _read_prompt(self, config: AgentConfig) -> str:
-        return system_prompt(layers(config, self.cwd, self.home, self.toolbox.list_tools()))
+        def may_read(path: str) -> str | None:
+            from aar.safety.paths import PathGuard  # few projects have rules
+
+            safety = config.safety.model_copy(update={"allowed_paths": []})  # the user may keep rules elsewhere
+            return PathGuard(self.cwd, safety, state_dir=str(self.home)).check(path, write=False)
+
+        return system_prompt(layers(config, self.cwd, self.home, self.toolbox.list_tools(), may_read=may_read))
 
 
 async def guarded(bench: Workbench, point: str, hook: Callable[[A], Awaitable[T | None]], subject: A) -> T | None:
