@@ -5,10 +5,12 @@ from __future__ import annotations
 from aar.client import SessionHandle
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError
+from aar.messages.events import UserMessage
 from aar.messages.settings import AgentConfig
 from aar.transports.cli.approve import Approver
 from aar.transports.cli.exits import DONE, USAGE, leaves, run_to_code
 from aar.transports.cli.flags import Flags
+from aar.transports.cli.line_editor import LineEditor
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
 from aar.transports.cli.models import model_listing, model_patch
@@ -25,6 +27,7 @@ __all__ = ["chat"]
 BANNER = """\
 Ready. Ctrl+C cancels an answer; at the prompt it leaves, like /quit.
 Name a file as @path to attach it. /model shows or changes the model."""
+PROMPT = "> "
 COMMANDS = "/model shows the model, /model NAME changes it, /quit leaves (so do /exit, /q and Ctrl+D).\n"
 
 
@@ -43,6 +46,12 @@ def chat(*, flags: Flags) -> int:
     return run_to_code(work_to_do)
 
 
+def _said(handle: SessionHandle) -> list[str]:
+    """What was typed in this session before, for the arrow keys."""
+    said = [record.event for record in handle.records() if isinstance(record.event, UserMessage)]
+    return [event.content for event in said if event.data.get("kind", "prompt") == "prompt" and not event.parts]
+
+
 class _Chat:
     def __init__(self, conversation: Conversation, screen: Screen, interrupts: Interrupts, flags: Flags) -> None:
         self._conversation = conversation
@@ -51,6 +60,7 @@ class _Chat:
         self._screen = screen
         self._interrupts = interrupts
         self._lines = Lines()
+        self._editor = self._open_editor()
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
         self._approver = Approver(self._handle, screen, self._lines, says_yes=flags.says_yes)
         self._renderer = Renderer(screen, verbose=flags.verbose)
@@ -75,10 +85,19 @@ class _Chat:
         if self._conversation.remark:
             await self._screen.tell(f"{self._conversation.remark}\n")
 
+    def _open_editor(self) -> LineEditor | None:
+        """Only for people, on a terminal that can do more than print."""
+        if not (self._lines.is_terminal and self._screen.is_live):
+            return None
+        return LineEditor(self._lines, self._screen, _said(self._handle))
+
     async def _read(self) -> str | None:
-        if self._lines.is_terminal:
-            await self._screen.tell("> ")
-        line = await self._lines.read()
+        if self._editor is not None:
+            line = await self._editor.read(PROMPT)
+        else:
+            if self._lines.is_terminal:
+                await self._screen.tell(PROMPT)
+            line = await self._lines.read()
         if line is None and self._lines.is_terminal:
             await self._screen.tell("\n")
         self._screen.typed_newline()

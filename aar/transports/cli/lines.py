@@ -1,6 +1,6 @@
 """Lines of standard input, without holding up the event loop and without changing how the terminal works.
 
-The terminal stays in its line mode, so it edits the line itself, and there is nothing to restore.
+The terminal stays in the mode it is in: in its line mode it edits the line itself, and there is nothing to restore.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import select
 import termios
 
 import trio
@@ -21,7 +22,7 @@ class Lines:
     """A reader of one descriptor, terminal, pipe or file; one call at a time."""
 
     def __init__(self, descriptor: int = 0) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._text = ""
         self._is_polled = True
@@ -47,13 +48,36 @@ class Lines:
         text, self._text = self._text, ""
         return text
 
+    # --- for an editor, which gets every key ---
+
+    def has_typed_line(self) -> bool:
+        """Whether a line, or Ctrl+D, was typed while the terminal was in its line mode, and nobody has read it."""
+        if self._text or not self.is_terminal:
+            return False
+        ready = select.poll()
+        ready.register(self.descriptor, select.POLLIN)
+        return bool(ready.poll(0))
+
+    async def read_typed(self) -> str:
+        """What was typed since; empty only at the end of the input."""
+        while not self._text and not self.is_at_end:
+            await self._read_more()
+        text, self._text = self._text, ""
+        return text
+
+    def put_back(self, text: str) -> None:
+        """Let the next call read this again."""
+        self._text = text + self._text
+
+    # --- for a question ---
+
     def forget(self) -> None:
         """Drop what was typed ahead: an answer must come after its question."""
         self._text = ""
         if self.is_terminal:
             self.is_at_end = False  # the task may have been typed, up to Ctrl+D; the answer is still to come
             with contextlib.suppress(termios.error):  # the terminal is gone; reading will say so
-                termios.tcflush(self._descriptor, termios.TCIFLUSH)
+                termios.tcflush(self.descriptor, termios.TCIFLUSH)
 
     async def _read_more(self) -> None:
         data = await self._read_bytes()
@@ -64,8 +88,8 @@ class Lines:
         """Nothing, too, for an input that cannot be read (any more)."""
         try:
             if self._is_polled:
-                await trio.lowlevel.wait_readable(self._descriptor)
-                return os.read(self._descriptor, _CHUNK)
+                await trio.lowlevel.wait_readable(self.descriptor)
+                return os.read(self.descriptor, _CHUNK)
         except PermissionError:
             self._is_polled = False  # a regular file: always ready, so the kernel does not watch it
         except BlockingIOError:
@@ -73,6 +97,6 @@ class Lines:
         except OSError:
             return b""
         try:
-            return await trio.to_thread.run_sync(os.read, self._descriptor, _CHUNK, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(os.read, self.descriptor, _CHUNK, abandon_on_cancel=True)
         except OSError:
             return b""

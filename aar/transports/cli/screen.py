@@ -46,12 +46,15 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal; 80 where there is none."""
+        """Columns to lay text out for: those of the terminal, and never less than 20."""
+        return max(self.columns, 20)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the terminal; 80 where there is none, or one that does not know."""
         for descriptor in (self._out, self._err):
-            try:
-                return max(os.get_terminal_size(descriptor).columns, 20)
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                return os.get_terminal_size(descriptor).columns or _DEFAULT_WIDTH
         return _DEFAULT_WIDTH
 
     async def say(self, text: str) -> None:
@@ -72,6 +75,13 @@ class Screen:
             await self._clear_status()
             self._remember(self._err, text)
             await self._write_err(text)
+
+    async def draw(self, codes: str, line: str) -> None:
+        """Write to standard error as it is. Afterwards `line` is what stands on its last line."""
+        async with self._lock:
+            await self._clear_status()
+            self._tails[self._err] = line
+            await self._write_err(codes)
 
     def tell_nowait(self, text: str) -> None:
         """A last word on standard error when everything else is cancelled. Dropped if it would have to wait."""

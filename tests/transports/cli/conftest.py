@@ -324,6 +324,9 @@ class Terminal:
     async def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def resize(self, *, columns: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+
     async def end(self) -> int:
         """Read on until the program ends; its exit code."""
         with trio.fail_after(PATIENCE):

@@ -1,0 +1,213 @@
+"""Lines typed at a terminal with a history: the arrow keys work, and what was said before comes back.
+
+While a line is typed the terminal hands over every key and does not echo. It is as before whenever this is not waiting
+for a key: after the line, after a cancel, and while the program is stopped with Ctrl+Z.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import termios
+import unicodedata
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import trio
+
+from aar.transports.cli.editing import EditedLine, Pressed, keys_in
+from aar.transports.cli.lines import Lines
+from aar.transports.cli.screen import Screen
+
+__all__ = ["LineEditor"]
+
+_KEPT = 500  # lines of history
+_LOCAL, _CHARACTERS = 3, 6  # places among the attributes of a terminal
+_SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP, signal.SIGQUIT)
+
+
+class LineEditor:
+    """For a terminal that can move its cursor. The history lives as long as this object and is written nowhere."""
+
+    def __init__(self, lines: Lines, screen: Screen, history: Sequence[str] = ()) -> None:
+        self._lines = lines
+        self._screen = screen
+        self._history: list[str] = []
+        for text in history:
+            self._remember(text)
+
+    async def read(self, prompt: str) -> str | None:
+        """The next line; `None` for Ctrl+D on an empty one and at the end of the input.
+
+        A line that was typed before, while the terminal echoed it, is taken as it is.
+        """
+        if self._lines.has_typed_line():
+            await self._screen.tell(prompt)
+            text = await self._lines.read()
+        else:
+            text = await self._edited(prompt)
+        if text is not None:
+            self._remember(text)
+        return text
+
+    def _remember(self, text: str) -> None:
+        """Lines that are empty, or the same as the last one, are not worth a key."""
+        if text.strip() and "\n" not in text and self._history[-1:] != [text]:
+            self._history = [*self._history[1 - _KEPT :], text]
+
+    async def _edited(self, prompt: str) -> str | None:
+        line = EditedLine(self._history)
+        drawing = _Drawing(self._screen, prompt, line)
+        mode = _KeyMode(self._lines.descriptor)
+        end = None
+        try:
+            with mode.on(), trio.open_signal_receiver(*_SIGNALS) as signals:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_watch, signals, mode, drawing)
+                    end = await self._until_end(line, drawing)
+                    nursery.cancel_scope.cancel()
+        finally:
+            if end is None:
+                drawing.leave_nowait()
+        await drawing.finish(newline=end is Pressed.ENTER)
+        return line.text if end is Pressed.ENTER else None
+
+    async def _until_end(self, line: EditedLine, drawing: _Drawing) -> Pressed:
+        begun = ""
+        await drawing.draw()
+        while text := await self._lines.read_typed():
+            keys, begun = keys_in(begun + text)
+            for place, key in enumerate(keys):
+                pressed = line.press(key)
+                if pressed in (Pressed.ENTER, Pressed.END):
+                    self._lines.put_back("".join(keys[place + 1 :]) + begun)
+                    await drawing.draw()
+                    return pressed
+                if pressed is Pressed.CLEAR:
+                    await drawing.clear()
+            await drawing.draw()
+        return Pressed.END
+
+
+async def _watch(signals: AsyncIterator[int], mode: _KeyMode, drawing: _Drawing) -> None:
+    """A window of another size, Ctrl+Z and the return from it."""
+    async for number in signals:
+        if number in (signal.SIGTSTP, signal.SIGQUIT):
+            mode.restore()
+            _obey(number)
+        mode.set()
+        await drawing.draw()
+
+
+def _obey(number: int) -> None:
+    """What the system would have done with this signal. Comes back when the program goes on."""
+    ours = signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    signal.signal(number, ours)
+
+
+class _KeyMode:
+    """Every key at once and no echo. Ctrl+C stays a signal."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._before: list[Any] | None = None
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        with contextlib.suppress(termios.error):  # the terminal is gone; reading will say so
+            self._before = termios.tcgetattr(self._descriptor)
+        self.set()
+        try:
+            yield
+        finally:
+            self.restore()
+
+    def set(self) -> None:
+        if self._before is not None:
+            attributes = [*self._before]
+            attributes[_LOCAL] &= ~(termios.ICANON | termios.ECHO)
+            attributes[_CHARACTERS] = [*attributes[_CHARACTERS]]
+            attributes[_CHARACTERS][termios.VMIN] = 1
+            attributes[_CHARACTERS][termios.VTIME] = 0
+            self._apply(attributes)
+
+    def restore(self) -> None:
+        if self._before is not None:
+            self._apply(self._before)
+
+    def _apply(self, attributes: list[Any]) -> None:
+        if _has_terminal(self._descriptor):
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(self._descriptor, termios.TCSANOW, attributes)
+
+
+def _has_terminal(descriptor: int) -> bool:
+    """Whether the terminal is ours to change: a program in the background would be stopped for trying."""
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:
+        return True
+
+
+class _Drawing:
+    """The prompt and the line on the screen, over as many rows as they need."""
+
+    def __init__(self, screen: Screen, prompt: str, line: EditedLine) -> None:
+        self._screen = screen
+        self._prompt = prompt
+        self._line = line
+        self._shown = prompt  # up to the cursor, as it was drawn last
+        self._rows_below = 0
+
+    async def draw(self) -> None:
+        width = self._screen.columns
+        before = self._prompt + self._line.text[: self._line.cursor].replace("\t", " ")
+        whole = self._prompt + self._line.text.replace("\t", " ")
+        last, column = _place(whole, width)
+        row, at = _place(before, width)
+        codes = f"{_up(_place(self._shown, width)[0])}\r\x1b[J{whole}"
+        codes += "\n" if last and not column else ""  # the terminal waits for one more character before it wraps
+        codes += f"{_up(last - row)}\r" + (f"\x1b[{at}C" if at else "") if (row, at) != (last, column) else ""
+        self._shown, self._rows_below = before, last - row
+        await self._screen.draw(codes, whole)
+
+    async def clear(self) -> None:
+        self._shown = self._prompt
+        await self._screen.draw("\x1b[H\x1b[2J", self._prompt)
+
+    async def finish(self, *, newline: bool) -> None:
+        """Put the cursor behind the line, or below it."""
+        down = f"\x1b[{self._rows_below}B" if self._rows_below else ""
+        if down or newline:
+            await self._screen.draw(down + ("\n" if newline else ""), "")
+
+    def leave_nowait(self) -> None:
+        """Below the line without waiting, for whoever writes a last word."""
+        if self._rows_below:
+            further = f"\x1b[{self._rows_below - 1}B" if self._rows_below > 1 else ""
+            self._screen.tell_nowait(f"{further}\n")
+
+
+def _up(rows: int) -> str:
+    return f"\x1b[{rows}A" if rows else ""
+
+
+def _place(text: str, width: int) -> tuple[int, int]:
+    """Row and column of the cursor after this text, from the row in which it begins."""
+    row = column = 0
+    for character in text:
+        wide = _columns(character)
+        if column + wide > width:
+            row, column = row + 1, 0
+        column += wide
+    return (row + 1, 0) if column == width else (row, column)
+
+
+def _columns(character: str) -> int:
+    if character.isascii():
+        return 1
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

@@ -1,0 +1,148 @@
+"""Typing at the prompt of a chat, on a real terminal."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+import trio
+
+UP, LEFT = "\x1b[A", "\x1b[D"
+
+
+def said(model) -> list[str]:
+    return [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "user"]
+
+
+async def test_lines_are_edited_and_come_back_with_the_arrow_keys(terminal, model, flags):
+    model.says("One.").says("Two.").says("Three.")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type(f"helo{LEFT}l\x05!\r")
+        await screen.until("One.")
+        await screen.until("> ")
+        await screen.type(f"{UP}\x01Oh, \r")
+        await screen.until("Two.")
+        await screen.until("> ")
+        await screen.type(f"{UP}{UP}\r")
+        await screen.until("Three.")
+        await screen.until("> ")
+        await screen.type("\x04")
+        assert await screen.end() == 0
+    assert said(model) == ["hello!", "Oh, hello!", "hello!"]
+
+
+async def test_what_was_said_in_a_session_comes_back_with_it(terminal, aar, model, flags, place):
+    model.says("One.").says("Two.")
+    await aar("run", "first", *flags)
+    async with terminal("chat", "--continue", *flags) as screen:
+        await screen.until("> ")
+        await screen.type(f"{UP}\r")
+        await screen.until("Two.")
+        await screen.until("> ")
+        await screen.type("/quit\r")
+        assert await screen.end() == 0
+    assert said(model) == ["first", "first"]
+    assert not [file for file in place.home.rglob("*") if "history" in file.name]
+
+
+async def test_a_line_that_was_typed_while_the_agent_worked_is_the_next_one(terminal, model, flags):
+    go_on = trio.Event()
+    model.says("One ", "two.", wait=go_on).says("Three.")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("first\n")
+        await screen.until("One ")
+        await screen.type("second\n\x04")
+        await screen.until("second")
+        go_on.set()
+        await screen.until("Three.")
+        assert await screen.end() == 0  # Ctrl+D was typed as well
+    assert said(model) == ["first", "second"]
+
+
+async def test_lines_that_are_pasted_are_taken_one_after_the_other(terminal, model, flags):
+    model.says("One.").says("Two.").says("Three.")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("a\nb\nc\n\x04")
+        assert await screen.end() == 0
+    assert said(model) == ["a", "b", "c"]
+
+
+async def test_a_line_longer_than_the_terminal_is_drawn_over_its_rows(terminal, model, flags):
+    model.says("ok")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("x" * 98)  # the row is full: 2 for the prompt
+        await screen.until("x" * 98 + "\n")
+        await screen.type("日" * 60 + "\x01")
+        await screen.until("日" * 60)
+        await screen.type("y\r")
+        await screen.until("ok")
+        await screen.type("\x04")
+        assert await screen.end() == 0
+    assert said(model) == ["y" + "x" * 98 + "日" * 60]
+    assert "\x1b[2B\r\n" in screen.raw  # below all of it before the answer
+
+
+async def test_ctrl_c_in_the_middle_of_a_long_line_leaves_below_it(terminal, model, flags):
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("x" * 250 + "\x01")
+        await screen.until("x" * 250)
+        await screen.until("\r")
+        await screen.type("\x03")
+        await screen.until("\nGoodbye.")
+        assert await screen.end() == 0
+    assert "\r\n\x1b[1B\r\nGoodbye." in screen.raw
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, -3)])
+async def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was(terminal, model, flags, number, code):
+    async with terminal("chat", *flags) as screen:  # which compares the modes of the terminal
+        await screen.until("> ")
+        await screen.type("abc")
+        await screen.until("abc")
+        screen.process.send_signal(number)
+        assert await screen.end() == code
+
+
+async def test_ctrl_z_where_nobody_could_wake_the_program_does_nothing(terminal, model, flags):
+    model.says("ok")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("a")
+        await screen.until("a")
+        await screen.type("\x1a")
+        await screen.until("> a")  # drawn anew
+        await screen.type("b\r")
+        await screen.until("ok")
+        await screen.type("\x04")
+        assert await screen.end() == 0
+    assert said(model) == ["ab"]
+
+
+async def test_a_window_of_another_size_is_drawn_anew(terminal, model, flags):
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("x" * 30)
+        await screen.until("x" * 30)
+        screen.resize(columns=20)
+        await screen.until("> " + "x" * 30)
+        await screen.type("\x15\x04")
+        assert await screen.end() == 0
+    assert "\x1b[1A\r\x1b[J> xxx" in screen.raw
+
+
+async def test_a_terminal_that_cannot_move_its_cursor_edits_its_lines_itself(terminal, model, flags, place):
+    place.variables["TERM"] = "dumb"
+    model.says("ok")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("hi\n")
+        await screen.until("ok")
+        await screen.until("> ")
+        await screen.type("\x04")
+        assert await screen.end() == 0
+    assert "\x1b" not in screen.raw
