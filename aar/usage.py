@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from aar.messages.events import ErrorEvent, Event, ProviderMeta, ToolCall, ToolResult
 from aar.messages.provider import Usage
@@ -25,16 +25,23 @@ __all__ = [
     "cost",
     "format_cost",
     "format_tokens",
+    "is_published",
     "is_over_warning_threshold",
     "near_budget",
     "price_of",
     "price_table",
+    "published_cost",
+    "published_price",
     "reload_pricing_table",
     "session_metrics",
 ]
 
 # Providers whose input tokens include those that were read from a cache or written to it.
 _CACHE_WITHIN_INPUT = frozenset({"gemini", "generic", "local", "openai"})
+
+# Our names of providers, and those of genai-prices.
+_PUBLISHERS = {"anthropic": "anthropic", "gemini": "google", "openai": "openai"}
+
 
 # --- prices -----------------------------------------------------------------------------------
 
@@ -48,21 +55,22 @@ class Price(NamedTuple):
     cache_write_per_million: float = 0.0
 
 
-def price_table(home: Path | None = None) -> Mapping[str, Price]:
+def price_table(home: Path | None = None, *, only_own: bool = False) -> Mapping[str, Price]:
     """Prices by prefix of the model's name: the ones that Aar knows under those of `pricing.json` in `home`.
 
-    `home` defaults to `$AAR_HOME` or `~/.aar`. Read once, then kept until `reload_pricing_table()`. Comments,
-    malformed entries and unreadable files are passed over.
+    `only_own` leaves out what Aar knows. `home` defaults to `$AAR_HOME` or `~/.aar`. Read once, then kept until
+    `reload_pricing_table()`. Comments, malformed entries and unreadable files are passed over.
     """
     if home is None:
         chosen = os.environ.get("AAR_HOME", "").strip()
         home = Path(chosen).expanduser() if chosen else Path.home() / ".aar"
-    return _table(home)
+    return _own_table(home) if only_own else _table(home)
 
 
 def reload_pricing_table() -> None:
     """Forget what was read: the next use reads the files again."""
     _table.cache_clear()
+    _own_table.cache_clear()
 
 
 @cache
@@ -70,11 +78,15 @@ def _table(home: Path) -> Mapping[str, Price]:
     from importlib.resources import files
 
     built_in = _prices(files("aar").joinpath("data", "pricing.json").read_bytes())
+    return MappingProxyType({**built_in, **_own_table(home)})
+
+
+@cache
+def _own_table(home: Path) -> Mapping[str, Price]:
     try:
-        own = _prices((home / "pricing.json").read_bytes())
+        return MappingProxyType(_prices((home / "pricing.json").read_bytes()))
     except OSError:
-        own = {}
-    return MappingProxyType({**built_in, **own})
+        return MappingProxyType({})
 
 
 def _prices(content: bytes) -> dict[str, Price]:
@@ -99,7 +111,7 @@ def _price(entry: Any) -> Price | None:
     return Price(**{name: float(value) for name, value in known.items()})
 
 
-def _is_amount(value: Any) -> bool:
+def _is_amount(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
@@ -138,6 +150,55 @@ def cost(
         + tokens.cache_read_tokens * price.cache_read_per_million
         + tokens.cache_write_tokens * price.cache_write_per_million
     ) / 1_000_000
+
+
+# --- prices that others keep ------------------------------------------------------------------
+
+
+def is_published(provider: str) -> bool:
+    """Whether the prices of this provider are looked up in the data of genai-prices, when that is installed."""
+    return provider in _PUBLISHERS
+
+
+@cache
+def published_price(provider: str, model: str) -> Price | None:
+    """The price of a vendor's model at the time of the data, for short prompts; `None` for one it does not know.
+
+    The first call loads the package, which takes about 0.3 s: make it in a thread.
+    """
+    try:
+        from genai_prices import Usage as Counted
+        from genai_prices import calc_price
+
+        found = calc_price(Counted(), model_ref=model, provider_id=_PUBLISHERS[provider]).model_price
+    except (ImportError, LookupError):
+        return None
+
+    def amount(value: Any) -> float:
+        return float(getattr(value, "base", value) or 0)
+
+    return Price(
+        amount(found.input_mtok),
+        amount(found.output_mtok),
+        amount(found.cache_read_mtok),
+        amount(found.cache_write_mtok),
+    )
+
+
+def published_cost(provider: str, model: str, usage: Usage) -> float:
+    """What a call to a model with a `published_price` cost, in USD: long prompts may cost more per token."""
+    from genai_prices import Usage as Counted
+    from genai_prices import calc_price
+
+    cached = usage.cache_read_tokens + usage.cache_write_tokens
+    within = provider in _CACHE_WITHIN_INPUT
+    counted = Counted(
+        input_tokens=max(usage.input_tokens, cached) if within else usage.input_tokens + cached,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+    )
+    return float(calc_price(counted, model_ref=model, provider_id=_PUBLISHERS[provider]).total_price)
 
 
 # --- for people -------------------------------------------------------------------------------
@@ -254,7 +315,8 @@ def session_metrics(session: MeasuredSession, prices: Mapping[str, Price] | None
 
 def _count_step(metrics: SessionMetrics, meta: ProviderMeta, prices: Mapping[str, Price] | None) -> None:
     usage = Usage.of(meta.usage)
-    spent = cost(usage, meta.model, prices, provider=meta.provider)
+    told = meta.data.get("cost")  # as it was worked out when the answer came
+    spent = float(told) if _is_amount(told) else cost(usage, meta.model, prices, provider=meta.provider)
     number = len(metrics.steps) + 1
     metrics.steps.append(StepMetrics(number, meta.duration_ms, usage.input_tokens, usage.output_tokens, spent))
     metrics.total_input_tokens += usage.input_tokens

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import trio
 
+from aar.actors.pricing import limiting_price, meta_of
 from aar.actors.provider_call import RetryPolicy, provider_call
-from aar.actors.turn import Controls, meta_of
+from aar.actors.turn import Controls
 from aar.actors.workbench import Workbench
 from aar.errors import BadProviderReply, SessionError
 from aar.journal.context import trim
 from aar.messages.events import Compacted
 from aar.messages.provider import History, NeutralMessage, ProviderRequest, ProviderResponse
 from aar.providers.base import Provider
-from aar.usage import price_of
+from aar.providers.images import fit_images
 
 __all__ = ["compact"]
 
@@ -30,7 +31,7 @@ async def compact(bench: Workbench, provider: Provider, controls: Controls, inst
         raise SessionError("there is nothing to compact yet")
     up_to, started = session.seq, trio.current_time()
     response = await _summary(bench, provider, controls, f"{_ASK}\n\n{instructions}" if instructions else _ASK)
-    meta = meta_of(bench, provider, response, (trio.current_time() - started) * 1000)
+    meta = await meta_of(bench, provider, response, (trio.current_time() - started) * 1000)
     if not response.content.strip():
         await bench.journal.append(meta)
         raise BadProviderReply("the model gave an empty summary; the conversation is as it was", provider=provider.name)
@@ -42,13 +43,13 @@ async def compact(bench: Workbench, provider: Provider, controls: Controls, inst
 async def _summary(bench: Workbench, provider: Provider, controls: Controls, ask: str) -> ProviderResponse:
     config = bench.config
     history, _ = trim(bench.journal.session.transcript, config.effective_context_window, config.context_strategy)
+    history, _ = await fit_images(history, provider.image_limits, bench.threads)
     messages: list[NeutralMessage] = [*history, {"role": "user", "content": ask}]
     request = ProviderRequest(
         messages=History(tail=messages), system=await bench.system_prompt(), session_id=bench.session_id
     )
     policy = RetryPolicy(config.max_retries, controls.stopping)
-    price = price_of(provider.config.model, bench.prices)
-    with bench.budget.reserve(config, request, price) as limited:
+    with bench.budget.reserve(config, request, await limiting_price(bench, provider)) as limited:
         async with provider_call(provider, limited, policy, streaming=False) as items:
             async for item in items:
                 if isinstance(item, ProviderResponse):

@@ -18,6 +18,7 @@ from aar.actors.budget import BudgetTaken
 from aar.actors.closing import partial_answer
 from aar.actors.fallback import fall_back
 from aar.actors.guardrails import STUCK, Guardrails
+from aar.actors.pricing import limiting_price, meta_of
 from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.workbench import Progress, Workbench, guarded
 from aar.errors import ContentRefused, ProviderError
@@ -29,7 +30,6 @@ from aar.messages.events import (
     ErrorEvent,
     Event,
     Notice,
-    ProviderMeta,
     StepRestarted,
     StopReason,
     StreamChunk,
@@ -39,14 +39,14 @@ from aar.messages.events import (
     TurnStop,
     UserMessage,
 )
-from aar.messages.provider import History, ProviderRequest, ProviderResponse, Usage
+from aar.messages.provider import History, ProviderRequest, ProviderResponse
 from aar.messages.settings import AgentConfig
 from aar.messages.tools import SideEffect
 from aar.providers.base import Provider, explain
 from aar.providers.images import fit_images
-from aar.usage import budget_error, cost, price_of
+from aar.usage import budget_error
 
-__all__ = ["CANCELLED", "Controls", "meta_of", "run_turn"]
+__all__ = ["CANCELLED", "Controls", "run_turn"]
 
 CANCELLED = "Agent cancelled"
 HOLD_TIMEOUT = 0.01  # seconds that an answer may wait for the start of its first call, to be written with it
@@ -133,7 +133,7 @@ async def _step(
 async def _ask_model(bench: Workbench, provider: Provider, controls: Controls, progress: Progress) -> ProviderResponse:
     config = bench.config
     request = await _request(bench, provider, config)
-    with bench.budget.reserve(config, request, price_of(provider.config.model, bench.prices)) as limited:
+    with bench.budget.reserve(config, request, await limiting_price(bench, provider)) as limited:
         response = await _answer(bench, provider, limited, controls, progress)
     for hook in bench.hooks.after_provider_call:
         await guarded(bench, "after_provider_call", hook, response)
@@ -215,7 +215,7 @@ async def _record_answer(
 ) -> _Ending | list[ToolCall]:
     """Put an answer on record. Answers with the calls to run, under their names, unless the turn ends here."""
     config, session = bench.config, bench.journal.session
-    meta = meta_of(bench, provider, response, milliseconds)
+    meta = await meta_of(bench, provider, response, milliseconds)
     tokens = session.total_tokens + meta.usage.get("input_tokens", 0) + meta.usage.get("output_tokens", 0)
     dollars = session.total_cost + meta.data["cost"]
     facts: list[Event] = [meta, *response.reasoning]
@@ -248,15 +248,6 @@ async def _record_answer(
     else:
         await bench.journal.append(*facts)
     return calls
-
-
-def meta_of(bench: Workbench, provider: Provider, response: ProviderResponse, milliseconds: float) -> ProviderMeta:
-    """What is recorded of an answer: the provider's own words, the time it took, and what it cost."""
-    meta = response.meta or ProviderMeta(provider=provider.name, model=provider.config.model)
-    usage = Usage.of(meta.usage)
-    model = meta.model or provider.config.model
-    price = cost(usage, model, bench.prices, provider=meta.provider) if meta.usage else 0.0
-    return meta.model_copy(update={"duration_ms": milliseconds, "data": {**meta.data, "cost": price}})
 
 
 def _named(bench: Workbench, calls: Iterable[ToolCall]) -> list[ToolCall]:

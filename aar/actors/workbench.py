@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +19,6 @@ from aar.messages.events import Notice, ToolResult
 from aar.messages.settings import AgentConfig
 from aar.prompt import layers, system_prompt
 from aar.tools.registry import ToolRegistry
-from aar.usage import Price, price_table
 
 if TYPE_CHECKING:
     from aar.safety.paths import PathGuard
@@ -110,10 +109,6 @@ class Workbench:
             self._kept["paths_of"] = safety
         guard: PathGuard = self._kept["paths"]
         return guard
-
-    @property
-    def prices(self) -> Mapping[str, Price]:
-        return price_table(self.home)
 
     async def system_prompt(self) -> str:
         """The same text for the whole session, unless tools or the settings it is made of change."""
