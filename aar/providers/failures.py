@@ -72,12 +72,14 @@ _KINDS: tuple[tuple[tuple[str, ...], type[ProviderError], str], ...] = (
 _TOO_LONG = (
     r"(?i)exceed_context_size|context[_ ]length|maximum context|context window|context size"
     r"|context limit|request_too_large|prompt is too long|too many (?:input )?tokens|token limit|input is too long"
+    r"|input token count"
 )
 # What comes back at every try: a history that the server cannot read, an account without credit.
 _HOPELESS = (
     r"(?i)insufficient_quota|failed to parse (?:tool call|messages|input)|arguments as json|json\.exception|template"
 )
 _UNSUPPORTED = r"(?i)unsupported[_ ](?:parameter|value)|unrecognized request argument|extra inputs"
+_WRONG_KEY = r"(?i)api[_ ]key[_ ](?:not[_ ]valid|invalid|expired)"  # Gemini says so with status 400
 _REFUSED = r"(?i)content[_ ](?:filter|policy|management)|responsible ?ai|safety system"
 
 _STATUS_BY_WORD = (
@@ -152,7 +154,7 @@ def error_for_status(
 
 
 def _kind_of_status(status: int, text: str) -> tuple[type[ProviderError], str]:
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and re.search(_WRONG_KEY, text)):
         return ProviderUnauthorized, "refused the key (HTTP {status})"
     if status == 429:
         return ProviderRateLimited, "rate limit exceeded (HTTP {status})"
