@@ -17,7 +17,7 @@ from aar.providers.failures import error_in_answer
 from aar.providers.openai_wire import stop_reason, text_and_thoughts, text_of, tool_calls, usage_of
 from aar.providers.thinking import ThinkingRouter, reasoning_piece
 
-__all__ = ["ChatStream"]
+__all__ = ["ANSWER_LIMIT", "CALL_LIMIT", "ChatStream", "chunks_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class ChatStream:
             if event == "[DONE]":
                 self.is_over = True
                 break
-            for chunk in _chunks(event):
+            for chunk in chunks_of(event):
                 try:
                     self._take(chunk, said, thought)
                 except (AttributeError, KeyError, IndexError, TypeError) as error:
@@ -181,13 +181,13 @@ class ChatStream:
         return self._calls[-1]
 
 
-def _chunks(event: str) -> list[Any]:
+def chunks_of(event: str) -> list[Any]:
     """The JSON of one event. Servers that forget the empty lines between events make several lines one event."""
     try:
         return [json.loads(event)]
     except ValueError as error:
         if "\n" in event:
-            return [chunk for line in event.split("\n") if line != "[DONE]" for chunk in _chunks(line)]
+            return [chunk for line in event.split("\n") if line != "[DONE]" for chunk in chunks_of(line)]
         if event[:1] != "{":
             if event:
                 _log.warning("Skipped an event that is no JSON: %.200s", event)

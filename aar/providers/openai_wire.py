@@ -27,18 +27,24 @@ __all__ = [
     "parse_answer",
     "parse_arguments",
     "response_format",
+    "result_text",
     "stop_reason",
     "text_and_thoughts",
     "text_of",
     "tool_calls",
     "usage_of",
+    "warn_of_lost_part",
+    "wire_arguments",
+    "wire_call_id",
     "wire_messages",
+    "wire_name",
 ]
 
 _log = logging.getLogger(__name__)
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # `json.dumps` would make one at every call
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+LONGEST_ID = 40  # characters; more are refused
 MAX_COUNT = 2**53  # tokens; a count beyond is nonsense, and not every reader of JSON could hold it
 _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "content_filter": "error"}
 
@@ -81,19 +87,46 @@ def _assistant(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _tool_use(block: dict[str, Any]) -> dict[str, Any]:
-    # Arguments that came damaged are kept as {"raw": text} and go back as that object: a server that reads its own
-    # history as JSON would fail on the text itself, at every request from then on.
-    arguments = json.dumps(block.get("input") or {}, ensure_ascii=False)
-    # A name that a model made up would be refused with the whole history, at every request from then on.
-    name = _NO_NAME.sub("_", block["name"])[:64] or "unknown"
-    return {"id": block["id"], "type": "function", "function": {"name": name, "arguments": arguments}}
+    function = {"name": wire_name(block["name"]), "arguments": wire_arguments(block.get("input"))}
+    return {"id": wire_call_id(block["id"]), "type": "function", "function": function}
+
+
+def wire_arguments(arguments: Mapping[str, Any] | None) -> str:
+    """The arguments of a call as text.
+
+    Those that came damaged are kept as {"raw": text} and go back as that object: a server that reads its own
+    history as JSON would fail on the text itself, at every request from then on.
+    """
+    return json.dumps(arguments or {}, ensure_ascii=False)
+
+
+def wire_name(name: str) -> str:
+    """The name of a tool, in characters that are taken.
+
+    One that a model made up would be refused with the whole history, at every request from then on.
+    """
+    return _NO_NAME.sub("_", name)[:64] or "unknown"
+
+
+def wire_call_id(call_id: str) -> str:
+    """The id of a call and of its result, in the 40 characters that the chat format has for it."""
+    if 0 < len(call_id) <= LONGEST_ID:
+        return call_id
+    from hashlib import sha256
+
+    return "call_" + sha256(call_id.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _tool_result(block: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": wire_call_id(block["tool_use_id"]), "content": result_text(block)}
+
+
+def result_text(block: Mapping[str, Any]) -> str:
+    """What a tool result says. Results are text, or parts of which only the text has a place."""
     content = block.get("content", "")
-    if not isinstance(content, str):
-        content = " ".join(part["text"] for part in content if part.get("type") == "text")
-    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": content}
+    if isinstance(content, str):
+        return content
+    return " ".join(part["text"] for part in content if part.get("type") == "text")
 
 
 def _parts(role: str, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -111,7 +144,14 @@ def _part(block: dict[str, Any]) -> dict[str, Any] | None:
     if block.get("type") == "image_url":
         image = {name: value for name, value in block["image_url"].items() if value is not None}
         return {"type": "image_url", "image_url": image}
+    warn_of_lost_part(block)
     return None
+
+
+def warn_of_lost_part(block: Mapping[str, Any]) -> None:
+    """Say once per message that audio or video was left out."""
+    if block.get("type") in ("audio", "video"):
+        _log.warning("Left out %s, which this kind of API does not take", block["type"])
 
 
 def encode_tools(tools: Iterable[ToolSchema]) -> bytes:
@@ -190,16 +230,20 @@ def stop_reason(finish: Any, *, has_calls: bool = False) -> str:
 
 
 def usage_of(usage: Any) -> dict[str, int]:
-    """The usage map: input, output and total tokens, and those read from a cache. Empty when nothing was reported."""
+    """The usage map: input, output and total tokens, and those read from a cache and written to it.
+
+    Empty when nothing was reported. Tokens of the cache are counted among the input.
+    """
     if not isinstance(usage, Mapping):
         return {}
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else usage.get("prompt_cache_hit_tokens")
+    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+    details = details if isinstance(details, Mapping) else {"cached_tokens": usage.get("prompt_cache_hit_tokens")}
     found = {
-        "input_tokens": usage.get("prompt_tokens"),
-        "output_tokens": usage.get("completion_tokens"),
+        "input_tokens": usage.get("prompt_tokens", usage.get("input_tokens")),
+        "output_tokens": usage.get("completion_tokens", usage.get("output_tokens")),
         "total_tokens": usage.get("total_tokens"),
-        "cache_read_tokens": cached or None,
+        "cache_read_tokens": details.get("cached_tokens") or None,
+        "cache_write_tokens": details.get("cache_write_tokens") or None,
     }
     return {name: count for name, value in found.items() if (count := _count(value)) is not None}
 

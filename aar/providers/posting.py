@@ -46,7 +46,7 @@ class AnswerReading(Protocol):
 
 
 class PostingProvider(Provider):
-    """An adapter over HTTP sets `endpoint` and `_secrets`, gives `_answer`, `_reading` and `_parsed`, and has the rest."""
+    """An adapter over HTTP sets `endpoint` and `_secrets` and gives `_answer`, `_reading` and `_parsed`."""
 
     endpoint: str  # the URL that is posted to, as error messages show it
     _secrets: Secrets
