@@ -5,6 +5,8 @@ The user's own prices count first, then those that vendors publish, then the few
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import trio
 
 from aar.actors.workbench import Workbench
@@ -13,7 +15,7 @@ from aar.messages.provider import ProviderResponse, Usage
 from aar.providers.base import Provider
 from aar.usage import Price, cost, is_published, price_of, price_table, published_cost, published_price
 
-__all__ = ["limiting_price", "meta_of"]
+__all__ = ["current_price", "limiting_price", "meta_of"]
 
 LOADING_TIMEOUT = 5.0  # seconds that the data of published prices may take; without them Aar's own count
 
@@ -31,21 +33,25 @@ async def limiting_price(bench: Workbench, provider: Provider) -> Price | None:
     """The price that a cost limit is worked out with, if there is a limit and a price."""
     if bench.config.effective_cost_limit <= 0:
         return None
-    model = provider.config.model
-    return await _published(bench, provider.name, model) or price_of(model, price_table(bench.home))
+    return await current_price(provider.name, provider.config.model, bench.home)
+
+
+async def current_price(provider: str, model: str, home: Path) -> Price | None:
+    """The price of a model, if any is known."""
+    return await _published(provider, model, home) or price_of(model, price_table(home))
 
 
 async def _cost(bench: Workbench, provider: str, model: str, usage: Usage) -> float:
     if not any(usage):
         return 0.0
-    if await _published(bench, provider, model) is not None:
+    if await _published(provider, model, bench.home) is not None:
         return published_cost(provider, model, usage)
     return cost(usage, model, price_table(bench.home), provider=provider)
 
 
-async def _published(bench: Workbench, provider: str, model: str) -> Price | None:
+async def _published(provider: str, model: str, home: Path) -> Price | None:
     """The price that the vendor publishes, unless the user has one of their own."""
-    if not is_published(provider) or price_of(model, price_table(bench.home, only_own=True)) is not None:
+    if not is_published(provider) or price_of(model, price_table(home, only_own=True)) is not None:
         return None
     # An answer that has come is recorded, also when its turn is cancelled at this moment.
     with trio.move_on_after(LOADING_TIMEOUT, shield=True):

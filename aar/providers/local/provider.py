@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from aar.errors import InvalidSetting, MissingPackage
-from aar.messages.provider import ProviderRequest, ProviderResponse, StreamDelta
+from aar.messages.provider import ModelInfo, ProviderRequest, ProviderResponse, StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.base import Provider
 from aar.providers.generic import GenericProvider, chat_endpoint
@@ -61,7 +61,8 @@ class LocalProvider(GenericProvider):
             raise MissingPackage(
                 "The provider 'local' needs the package 'xllamacpp': pip install 'aar-agent[local]'", provider=self.name
             )
-        self.file = model_file(config.model, models_folder(environ))
+        self._folder = models_folder(environ)
+        self.file = model_file(config.model, self._folder)
         self.is_default_model = self.file.name == DEFAULT_FILE
         label = DEFAULT_MODEL if self.is_default_model else self.file.stem
         super().__init__(config.model_copy(update={"model": label, "base_url": "", "api_key": ""}), environ={})
@@ -76,6 +77,11 @@ class LocalProvider(GenericProvider):
     async def serve(self) -> None:
         """Run the model server until cancelled. Whoever opened the provider runs this next to what uses it."""
         await self._child.serve()
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The model files in Aar's own folder."""
+        files = await trio.to_thread.run_sync(lambda: sorted(self._folder.glob("*.gguf")), abandon_on_cancel=True)
+        return tuple(ModelInfo(file.name, abilities=("tools",)) for file in files)
 
     async def complete(self, request: ProviderRequest) -> ProviderResponse:
         return await Provider.complete(self, request)

@@ -16,6 +16,7 @@ __all__ = [
     "init",
     "local_install",
     "local_status",
+    "models",
     "prompt",
     "run",
     "sessions_delete",
@@ -95,6 +96,19 @@ def tools(*, flags: LogFlags = LogFlags()) -> int:
     from aar.transports.cli.show import tools
 
     return tools(flags=flags)
+
+
+def models(
+    *,
+    output: Annotated[
+        Literal["text", "json"], Parameter(metavar="FORMAT", help="For people, or for programs.")
+    ] = "text",
+    flags: SettingFlags = SettingFlags(),
+) -> int:
+    """List the models of the settings, and what their providers offer."""
+    from aar.transports.cli.offers import models
+
+    return models(output=output, flags=flags)
 
 
 def prompt(
