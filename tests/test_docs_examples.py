@@ -19,7 +19,7 @@ from aar.journal.store import Stored
 from aar.messages.events import Event, TurnStop
 from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, ProviderConfig
 from aar.messages.tools import ErrorCategory
-from aar.safety.own_files import PROTECTED
+from aar.safety.own_files import NOTABLE, PROTECTED
 from aar.tools import builtin_tools
 from aar.transports.cli import exits
 from aar.transports.cli.exits import code_of_stop
@@ -102,7 +102,12 @@ def test_every_variable_with_a_key_is_documented() -> None:
 
 @pytest.mark.parametrize(
     ("mark", "expected"),
-    [("denied_paths", DENIED_PATHS), ("denied_commands", DENIED_COMMANDS), ("protected", PROTECTED)],
+    [
+        ("denied_paths", DENIED_PATHS),
+        ("denied_commands", DENIED_COMMANDS),
+        ("protected", PROTECTED),
+        ("notable", NOTABLE),
+    ],
 )
 def test_a_list_of_patterns_is_the_one_that_holds(mark: str, expected: tuple[str, ...]) -> None:
     ((_, text),) = fenced(f"text {mark}")

@@ -1,4 +1,4 @@
-"""What a shell command would run: the deny list against accidents, its parts, and its form for the log."""
+"""What a shell command would run: the deny list against accidents, and its form for the log."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from functools import lru_cache
 from posixpath import basename, normpath
 
 from aar.safety.programs import SHELLS, Budget, TooInvolved, programs_of
-from aar.safety.shell_syntax import MAX_LENGTH, Redirection, Script, SimpleCommand, parse
+from aar.safety.shell_syntax import MAX_LENGTH, Script, SimpleCommand, parse
 
-__all__ = ["CommandReading", "denied_command", "read_command", "redact", "split_compound"]
+__all__ = ["CommandReading", "denied_command", "read_command", "redact"]
 
 # What is escaped or not closed is found, too, and stays: from no quote is the rest of the text read twice.
 _QUOTED = re.compile(r"\\.|'[^']*+(?:'|\Z)|\"(?:\\.|[^\"\\])*+(?:\"|\Z|\\)", re.DOTALL)
 _BLANKS = re.compile(r"\s+")
 _ROUGH_BREAKS = re.compile(r"[\n;&|(){}`]+")
 _LONGEST_LOOK = 1_000_000  # far more than the kernel lets one argument have
-_DESCRIPTOR = re.compile(r"[0-9]+|-")
 _LONG_OPTIONS = {"--recursive": "r", "--force": "f", "--exec": "e", "--clear": "c"}
 
 
@@ -186,31 +185,6 @@ def _operand(word: str) -> str:
     if home.startswith("/"):
         return normpath("/" + home.lstrip("/"))
     return home.lstrip("0") if home.isdigit() and home.strip("0") else home
-
-
-# --- parts --------------------------------------------------------------------------------------
-
-
-def split_compound(command: str) -> list[str]:
-    """Every command that the text runs, as written, substitutions included; `> file` is a part of its own.
-
-    Raises `ValueError` when the text cannot be read for certain: quotes that are not closed, here-documents,
-    constructs that shells read differently.
-    """
-    script = parse(command)
-    if script.unusual:
-        raise ValueError("the command cannot be split for certain")
-    parts: list[str] = []
-    for pipeline in script.walk():
-        for one in pipeline:
-            parts += [one.text] if one.words else []
-            parts += [f"{each.operator} {each.target}" for each in one.redirections if _writes(each)]
-    return parts
-
-
-def _writes(redirection: Redirection) -> bool:
-    to_descriptor = redirection.operator == ">&" and _DESCRIPTOR.fullmatch(redirection.target)
-    return ">" in redirection.operator and redirection.target != "/dev/null" and not to_descriptor
 
 
 # --- log ----------------------------------------------------------------------------------------

@@ -11,13 +11,11 @@ from typing import Any, Literal
 from aar.messages.settings import SafetyConfig
 from aar.messages.tools import SideEffect
 from aar.safety.arguments import command_of, paths_of
-from aar.safety.commands import split_compound
+from aar.safety.parts import Part, parts_of
 from aar.safety.paths import PathGuard
 from aar.safety.policy import ToolFacts
 
 __all__ = ["Grants", "approval_key"]
-
-_UNIMPORTANT = frozenset({"timeout", "command", "args", "cwd"})
 
 
 def approval_key(
@@ -50,9 +48,18 @@ def _key(*parts: str) -> str:
 def _command_parts(arguments: Mapping[str, Any], guard: PathGuard) -> list[str]:
     folder = arguments.get("cwd")
     where = guard.resolve(folder) if isinstance(folder, str) and folder else guard.real_cwd
-    rest = {name: value for name, value in arguments.items() if name not in _UNIMPORTANT and value}
+    command = command_of(arguments)
+    is_said = command or arguments.get("command") == ""
+    said = {"timeout", "command" if is_said else "", "cwd" if isinstance(folder, str) else ""}
+    rest = {name: value for name, value in arguments.items() if name not in said and value is not None}
     more = [json.dumps(rest, sort_keys=True, default=str)] if rest else []
-    return [command_of(arguments).strip(), where, *more]
+    return [_trimmed(command), where, *more]
+
+
+def _trimmed(command: str) -> str:
+    """Without the blanks around it, as shells see them; after a backslash a blank is none."""
+    trimmed = command.strip(" \t\n")
+    return command.lstrip(" \t\n") if trimmed.endswith("\\") else trimmed
 
 
 def _places(arguments: Mapping[str, Any], guard: PathGuard) -> list[str]:
@@ -65,7 +72,7 @@ def _places(arguments: Mapping[str, Any], guard: PathGuard) -> list[str]:
 def _place(path: str, guard: PathGuard) -> str:
     resolved = guard.resolve(path)
     inside = resolved == guard.real_cwd or resolved.startswith(guard.real_cwd.rstrip("/") + "/")
-    return guard.real_cwd + os.sep if inside and not guard.is_protected(path) else resolved
+    return guard.real_cwd + os.sep if inside and not guard.stands_alone(path) else resolved
 
 
 @dataclass(frozen=True)
@@ -109,30 +116,26 @@ class Grants:
         if tool_name in self.entries:
             return True
         patterns = [rest for tool, colon, rest in (each.partition(":") for each in self.entries) if tool == tool_name]
-        texts = _effect_texts(arguments) if patterns else []
+        parts = _effect_parts(arguments) if patterns else []
         if command_of(arguments) or paths_of(arguments):
-            return bool(texts) and all(any(_fits(one, text) for one in patterns) for text in texts)
-        return any(_fits(one, text) for one in patterns for text in texts)
+            return bool(parts) and all(any(part.fits(one) for one in patterns) for part in parts)
+        return any(part.fits(one) for one in patterns for part in parts)
 
 
-def _effect_texts(arguments: Mapping[str, Any]) -> list[str]:
+def _effect_parts(arguments: Mapping[str, Any]) -> list[Part]:
     """What decides about a call: each part of its command, else its paths, else every text it has."""
     command = command_of(arguments)
+    paths = [Part("" if _climbs(path) else path) for path in paths_of(arguments)]
     if command:
         try:
-            return split_compound(command) + paths_of(arguments)
+            return parts_of(command) + paths
         except ValueError:
-            return [""]
-    paths = paths_of(arguments)
-    if paths:
-        return ["" if ".." in path.replace("\\", "/").split("/") else path for path in paths]
-    return [value for value in arguments.values() if isinstance(value, str)]
+            return [Part("")]
+    return paths or [Part(value) for value in arguments.values() if isinstance(value, str)]
 
 
-def _fits(pattern: str, text: str) -> bool:
-    if not text:
-        return False
-    return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
+def _climbs(path: str) -> bool:
+    return ".." in path.replace("\\", "/").split("/")
 
 
 def _tool_of(key: str) -> str:

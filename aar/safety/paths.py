@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from posixpath import normpath
@@ -17,16 +16,23 @@ from typing import BinaryIO, NamedTuple
 
 from aar.errors import ToolError
 from aar.messages.settings import SafetyConfig
+from aar.safety.hard_links import Inode, inode_of, linked_secrets
 from aar.safety.opening import PathChanged, kind_of, open_folder, open_object, read_descriptor, replace_in
-from aar.safety.own_files import SecretNames, completes_repository, may_be_in_repository, protected_names
+from aar.safety.own_files import (
+    SecretNames,
+    completes_repository,
+    may_be_in_repository,
+    notable_names,
+    protected_names,
+)
 from aar.safety.path_locks import PathLocks
-from aar.safety.patterns import PatternSet, deny_forms, expand, matches
+from aar.safety.patterns import PatternSet, base_folder, deny_forms, expand, is_fixed, matches, unescaped
 
 __all__ = ["PathGuard", "PathRule", "matches", "normalise"]
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
-_LINK_SEARCH_ENTRIES = 200_000
+_LONGEST_PATH = 4_096  # of Linux, in bytes; each part of a path costs a look at the disk
 _ATTEMPTS = 3
 _ANY_REPOSITORY = ""  # no path: files of one repository must not come side by side
 
@@ -80,7 +86,9 @@ class PathGuard:
         self._denied = PatternSet(self._expand(deny_forms(safety.denied_paths)), fold=True)
         self._allowed = PatternSet(self._expand(safety.allowed_paths))
         state_folders = _state_folders(state_dir)
+        self._state_folders = state_folders
         self._protected = protected_names(state_folders)
+        self._notable = notable_names()
         self._secret = SecretNames(state_folders)
 
     def _expand(self, patterns: Sequence[str]) -> list[str]:
@@ -104,9 +112,10 @@ class PathGuard:
                 return reason
         return None
 
-    def is_protected(self, path: str) -> bool:
-        """Is this a name that no tool may change?"""
-        return any(self._protected.match(form) for form in (self._literal(path), self.resolve(path)))
+    def stands_alone(self, path: str) -> bool:
+        """Is this a name that an approval for its whole folder does not cover, because it takes effect by itself?"""
+        forms = self._literal(path), self.resolve(path)
+        return any(self._protected.match(form) or self._notable.match(form) for form in forms)
 
     def _literal(self, path: str) -> str:
         is_absolute = path.startswith(("/", "\\\\")) or _DRIVE.match(path)
@@ -142,8 +151,8 @@ class PathGuard:
             if not stat.S_ISREG(status.st_mode):
                 note = "" if stat.S_ISDIR(status.st_mode) else f" ({kind_of(status.st_mode)}, not a regular file)"
                 raise FileNotFoundError(f"File not found: {resolved}{note}")
-            if status.st_nlink > 1:  # opened through a name that is ours, shared with one that may not be
-                self._require_own_links(resolved, status)
+            if status.st_nlink > 1 and self.is_linked_secret(status, self.linked_secrets()):
+                raise _blocked(f"'{resolved}' is a hard link to a file that may not be read by another of its names")
             return os.fdopen(read_descriptor(descriptor), "rb")
 
     @contextmanager
@@ -218,42 +227,30 @@ class PathGuard:
 
     # --- hard links -----------------------------------------------------------------------------
 
-    def _require_own_links(self, resolved: str, status: os.stat_result) -> None:
-        if self._allowed.patterns and not self.accepts_links(status, self.count_links()):
-            raise _blocked(f"'{resolved}' is a hard link to a file that has other names elsewhere")
+    def is_linked_secret(self, status: os.stat_result, secrets: frozenset[Inode]) -> bool:
+        """Is this file one of `secrets`, which `linked_secrets` has found?"""
+        return status.st_nlink > 1 and inode_of(status) in secrets
 
-    def accepts_links(self, status: os.stat_result, names: Counter[tuple[int, int]]) -> bool:
-        """Are all names of this file known, by `count_links`? Another may stand outside, or be a denied one."""
-        return not self._allowed.patterns or names[status.st_dev, status.st_ino] >= status.st_nlink
+    def linked_secrets(self) -> frozenset[Inode]:
+        """Files with several names of which one may not be read, as far as such names can be found.
 
-    def count_links(self) -> Counter[tuple[int, int]]:
-        """How many readable names below the session's folder each hard-linked file has, by device and inode."""
-        names: Counter[tuple[int, int]] = Counter()
-        seen = 0
-        folders = [self.real_cwd]
-        while folders and seen < _LINK_SEARCH_ENTRIES:
-            for entry in _entries(folders.pop()):
-                seen += 1
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                elif entry.is_file(follow_symlinks=False):
-                    status = entry.stat(follow_symlinks=False)
-                    if status.st_nlink > 1 and self._judge_form(entry.path, False) is None:
-                        names[status.st_dev, status.st_ino] += 1
-        return names
+        They are looked for in the session's folder, in places that `denied_paths` name, in Aar's state folder, and
+        among what lies openly in the user's home.
+        """
+        named = [unescaped(base_folder(one) or one) for one in self._denied.patterns if is_fixed(one)]
+        home = os.path.expanduser("~")
+        elsewhere = [*named, *self._state_folders, home, os.path.join(home, ".config")]
+        return linked_secrets(self.real_cwd, elsewhere, self._is_unreadable)
 
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:  # unreadable or gone: its names do not count
-        return []
+    def _is_unreadable(self, path: str) -> bool:
+        if path == self.real_cwd or path.startswith(self.real_cwd.rstrip("/") + "/"):
+            return self._judge_form(path, False) is not None
+        return self._secret.match(path) or self._denied.match(path)
 
 
 def _real(path: str) -> str:
     """Links followed. While somebody keeps replacing one, as spelled: the opener follows none and will notice."""
-    for _ in range(_ATTEMPTS):
+    for _ in range(0 if len(path) > 2 * _LONGEST_PATH else _ATTEMPTS):
         try:
             resolved = os.path.realpath(path)
         except OSError:
@@ -266,10 +263,10 @@ def _is_no_name(path: str) -> str | None:
     if "\0" in path:
         return "the path contains a NUL character"
     try:
-        os.fsencode(path)
+        length = len(os.fsencode(path))
     except UnicodeEncodeError:
         return "the path contains half a surrogate pair"
-    return None
+    return "the path is too long" if length > _LONGEST_PATH else None
 
 
 def _state_folders(state_dir: str | None) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from posixpath import normpath
 
-__all__ = ["PatternSet", "base_folder", "deny_forms", "escape", "expand", "matches"]
+__all__ = ["PatternSet", "base_folder", "deny_forms", "escape", "expand", "is_fixed", "matches", "unescaped"]
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -27,6 +27,12 @@ def escape(path: str) -> str:
 def base_folder(pattern: str) -> str | None:
     """`/p` for the pattern `/p/**`, which does not fit `/p` itself; else `None`."""
     return pattern[:-3] or "/" if pattern.endswith("/**") else None
+
+
+def is_fixed(pattern: str) -> bool:
+    """Does the pattern name one place, or all below one?"""
+    place = base_folder(pattern) or pattern
+    return _MAGIC.search(re.sub(r"\[[*?\[]\]", "", place)) is None
 
 
 class PatternSet:
@@ -77,11 +83,11 @@ def expand(pattern: str, cwd: str, real_cwd: str) -> list[str]:
 
 
 def deny_forms(patterns: Iterable[str]) -> list[str]:
-    """The patterns without slashes at their end, and those that just name a file or folder also for all below it."""
+    """The patterns without slashes at their end, and those that end with a plain name also for all below it."""
     forms: list[str] = []
     for pattern in patterns:
         bare = pattern.rstrip("/") or pattern
-        is_folder = bare != pattern or _MAGIC.search(bare) is None
+        is_folder = bare != pattern or _MAGIC.search(bare.rpartition("/")[2]) is None
         forms += [bare, bare.rstrip("/") + "/**"] if is_folder else [bare]
     return forms
 

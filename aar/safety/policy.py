@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from aar.messages.settings import DENIED_COMMANDS, SafetyConfig
 from aar.messages.tools import SideEffect
-from aar.safety.arguments import command_of, paths_of
+from aar.safety.arguments import command_of, excess_of, paths_of
 from aar.safety.commands import read_command
 from aar.safety.paths import PathGuard, PathRule
 
@@ -81,6 +81,7 @@ def decide(
     effects = frozenset(tool.side_effects)
     refused = (
         _read_only(effects, safety)
+        or _excess(effects, arguments)
         or _paths(effects, arguments, guard or PathGuard(cwd, safety, path_rules=path_rules))
         or _commands(effects, arguments, command_rules, denied_commands)
     )
@@ -93,6 +94,11 @@ def _read_only(effects: frozenset[SideEffect], safety: SafetyConfig) -> Verdict 
     if effects & _CHANGES or (effects & _FOREIGN and SideEffect.READ not in effects):
         return Verdict("deny", "read-only mode")
     return None
+
+
+def _excess(effects: frozenset[SideEffect], arguments: Mapping[str, Any]) -> Verdict | None:
+    reason = excess_of(arguments) if effects & _FILES else None
+    return Verdict("deny", reason) if reason else None
 
 
 def _paths(effects: frozenset[SideEffect], arguments: Mapping[str, Any], guard: PathGuard) -> Verdict | None:

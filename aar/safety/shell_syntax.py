@@ -18,6 +18,10 @@ MAX_LENGTH = 10_000
 
 _REDIRECTION = re.compile(r"[0-9]*(?:&>>|&>|<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)")
 _BREAKS = " \t\n;&|()<>"
+# Anything else in braces may be computed, and to compute a text is to run what is in it: `${x:$_}`, `${x@P}`, `${!x}`.
+_PLAIN_PARAMETER = re.compile(r"\$\{(?:#?\w+|#?[@*#?$!-])\}|\$\{\w+(?::?[-=+?]|##?|%%?|//?|\^\^?|,,?)")
+_ANSI_C = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+_ANSI_C_LETTERS = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 
 
 @dataclass(frozen=True)
@@ -221,10 +225,12 @@ class _Reader:
             return "$" + self._substitution(command)
         if char == "$" and following == "{":
             return self._parameter(command)
-        if char == "$" and following == "'" and not in_quotes:
-            self.unusual = True
+        if char == "$" and following == "[":
+            self.unusual = True  # arithmetic of old: it computes, as above
+        if char == "$" and following in ("'", '"') and not in_quotes:
+            self.unusual = True  # not every shell knows these
             self.at += 1
-            return re.sub(r"\\(.)", r"\1", self._until("'", escapes=True))
+            return _ANSI_C.sub(_ansi_c_character, self._until("'", escapes=True)) if following == "'" else ""
         self.at += 1
         return char
 
@@ -235,7 +241,8 @@ class _Reader:
         self.quoted(command, end="}")
         self._deeper(-1)
         found = self.text[start : self.at]
-        self.unusual = self.unusual or not {"'", '"', "\\"}.isdisjoint(found)
+        is_plain = _PLAIN_PARAMETER.match(found) and {"'", '"', "\\"}.isdisjoint(found)
+        self.unusual = self.unusual or not is_plain
         return found
 
     def _deeper(self, step: int) -> None:
@@ -268,3 +275,10 @@ class _Reader:
             raise ValueError(f"{quote} is not closed")
         self.at = at + 1
         return self.text[start:at]
+
+
+def _ansi_c_character(found: re.Match[str]) -> str:
+    hexadecimal = found[1] or found[2] or found[3]
+    if hexadecimal or found[4]:
+        return chr(min(int(hexadecimal or found[4], 16 if hexadecimal else 8), 0x10FFFF))
+    return _ANSI_C_LETTERS.get(found[5], found[5])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from aar.errors import ToolError
+from aar.safety.hard_links import Inode
 from aar.safety.paths import PathGuard
 
 __all__ = ["MAX_FILES", "FoundFile", "is_skipped_folder", "walk"]
@@ -50,7 +50,7 @@ class _Walk:
         self.guard = guard
         self.wanted = wanted
         self.checkpoint = checkpoint
-        self._links: Counter[tuple[int, int]] | None = None
+        self._secrets: frozenset[Inode] | None = None
 
     def folder(self, descriptor: int, prefix: str, depth: int) -> Iterator[FoundFile]:
         self.checkpoint()
@@ -81,11 +81,11 @@ class _Walk:
     def _judge(self, entry: os.DirEntry[str], name: str) -> FoundFile | None:
         literal, resolved = self._join(self.guard.cwd, name), self._join(self.guard.real_cwd, name)
         if entry.is_symlink():
-            return self._behind_link(name, literal)
+            return self._behind_link(name, literal) if entry.is_file() else None  # as the kernel follows it
         status = entry.stat(follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode) or self.guard.judge(literal, resolved, write=False) is not None:
             return None
-        if status.st_nlink > 1 and not self._links_are_ours(status):
+        if status.st_nlink > 1 and self._is_linked_secret(status):
             return None
         return FoundFile(name, resolved, status.st_size)
 
@@ -100,10 +100,10 @@ class _Walk:
         except (OSError, ToolError):
             return None
 
-    def _links_are_ours(self, status: os.stat_result) -> bool:
-        if self._links is None:
-            self._links = self.guard.count_links()
-        return self.guard.accepts_links(status, self._links)
+    def _is_linked_secret(self, status: os.stat_result) -> bool:
+        if self._secrets is None:
+            self._secrets = self.guard.linked_secrets()
+        return self.guard.is_linked_secret(status, self._secrets)
 
     @staticmethod
     def _join(folder: str, name: str) -> str:

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aar.messages.settings import DENIED_COMMANDS
-from aar.safety.commands import CommandReading, denied_command, read_command, redact, split_compound
+from aar.safety.commands import CommandReading, denied_command, read_command, redact
+from aar.safety.parts import split_compound
 
 
 def nested(around: str, depth: int) -> str:
@@ -170,6 +171,9 @@ def test_every_command_that_find_would_run_is_looked_at() -> None:
         ("git log 2>/dev/null < in.txt >&2", ["git log 2>/dev/null < in.txt >&2"]),
         ("git log &> out", ["git log &> out", "&> out"]),
         ("git log ${a:-$(rm x)}", ["git log ${a:-$(rm x)}", "rm x"]),
+        ("git log ${a} $b ${#c} ${d%.x} ${e//x/y}", ["git log ${a} $b ${#c} ${d%.x} ${e//x/y}"]),
+        ('echo "$(< .env)"', ['echo "$(< .env)"', "< .env"]),
+        ("printf '%s' \"$HOME\"; test -f x", ["printf '%s' \"$HOME\"", "test -f x"]),
         ("", []),
     ],
 )
@@ -194,6 +198,21 @@ def test_a_compound_command_is_split_into_all_it_runs(command: str, parts: list[
         "git --version <\\\n<E\ngit '\nE\nrm x #'",
         'git log "$\\\n(rm x)"',
         "git " + "x" * 10_000,
+        "git ${b[$_]}",
+        "git ${a:$_}",
+        "git ${_@P}",
+        "git ${!_}",
+        "git ${ rm x; }",
+        "git ${| rm x; }",
+        'git $"x"',
+        "git $[1]",
+        'git "$[ $_ ]"',
+        "test -v $_",
+        "test -v 'a[$(rm x)]'",
+        "printf -v 'a[$(rm x)]' x",
+        "printf $_ x",
+        "read 'a[`rm x`]'",
+        "unset 'a[$(rm x)]'",
     ],
 )
 def test_what_cannot_be_read_for_certain_is_not_split(command: str) -> None:
@@ -224,6 +243,7 @@ SCRIPT_PIECES = st.sampled_from(
         ),
         *(";", "&&", "||", "|", "&", "(", ")", "{ ", "; }", "!", "$", "=", "$(", "<(", ">(", "${x:-", "}", "$((", "))"),
         *(">o", "&>o", "2>&1", ">&", "<<E\n", "\nE\n", "<<<", "[[ ", "if ", "then ", "case x in x) ", ";; esac"),
+        *("'a[$(mark)]'", "'$(mark)'", "$_", "$[", "]", "${b[", "${x:", "${_@P}", "${!_}", "-v ", '$"', "$(<", "{a,b}"),
     ]
 )
 
@@ -245,6 +265,27 @@ def test_when_every_part_begins_with_one_command_no_shell_runs_another(rest: str
             [shell, "-c", program], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False
         )
         assert not (tmp_path / "marked").exists(), (shell, parts)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "true 'a[$(mark)]'; true ${b[$_]}",
+        "true 'a[$(mark)]'; true ${HOME:$_}",
+        "true '$(mark)'; true ${_@P}",
+        "true 'a[$(mark)]'; true ${!_}",
+        "true 'a[$(mark)]'; true $[ $_ ]",
+    ],
+)
+def test_text_that_a_shell_computes_is_what_it_runs(script: str, tmp_path: Path) -> None:
+    """Bash does run `mark` here, although only `true` stands where commands stand."""
+    bash = shutil.which("bash")
+    assert bash is not None
+    program = f"mark() {{ : > {tmp_path}/marked; }}\n{script}"
+    subprocess.run([bash, "-c", program], cwd=tmp_path, capture_output=True, timeout=30, check=False)
+    assert (tmp_path / "marked").exists()
+    with pytest.raises(ValueError, match="cannot be split for certain"):
+        split_compound(script)
 
 
 # --- log ----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,36 @@ def test_the_key_of_a_command_is_the_command_and_its_folder() -> None:
         key(Tool("other", (SideEffect.EXECUTE,)), command="git status"),
     ]
     assert len({key(BASH, command="git status"), *others}) == len(others) + 1
+
+
+def test_everything_that_decides_what_runs_is_in_the_key_of_a_command() -> None:
+    different = [
+        {"command": ["rm", "a"]},
+        {"command": ["rm", "a b"]},
+        {"command": ["ls"]},
+        {"command": {"run": "a"}},
+        {"command": {"run": "b"}},
+        {"command": "make"},
+        {"command": "make", "args": "all"},
+        {"command": "make", "args": ["all", {"x": 1}]},
+        {"command": "make", "args": {"x": 1}},
+        {"command": "make", "dry": False},
+        {"command": "make", "cwd": ["a"]},
+        {"command": "make\u00a0"},
+        {"command": "make\x0b"},
+        {"command": "make\\"},
+        {"command": "make\\ "},
+    ]
+    assert len({key(BASH, **arguments) for arguments in different}) == len(different)
+    assert key(BASH, command="make\n") == key(BASH, command=" make") == key(BASH, command="make", timeout=3)
+
+
+@pytest.mark.parametrize(
+    "name", [".gitattributes", "sub/.gitmodules", ".agent/rules.md", ".bashrc", ".githooks/x", ".git"]
+)
+def test_always_for_a_folder_leaves_out_what_takes_effect_by_itself(tmp_path: Path, name: str) -> None:
+    assert json.loads(key(WRITE, tmp_path, path=name)) == ["write_file", "write", f"{tmp_path}/{name}"]
+    assert json.loads(key(WRITE, tmp_path, path="notes.txt")) == ["write_file", "write", f"{tmp_path}/"]
 
 
 def test_writes_inside_the_folder_share_a_key_and_others_have_their_own(tmp_path: Path) -> None:
@@ -155,12 +186,15 @@ def test_revoking_a_tool_forgets_everything_about_it() -> None:
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_commands_share_a_key_only_when_they_are_the_same(one: str, other: str) -> None:
-    assert (key(BASH, command=one) == key(BASH, command=other)) == (one.strip() == other.strip())
+    trimmed = [text.lstrip(" \t\n") for text in (one, other)]
+    same = [text if re.search(r"\\[ \t\n]+\Z", text) else text.rstrip(" \t\n") for text in trimmed]
+    assert (key(BASH, command=one) == key(BASH, command=other)) == (same[0] == same[1])
 
 
 @given(st.text(min_size=1, max_size=12), st.text(max_size=12), st.text(max_size=12))
 def test_allowing_one_command_never_allows_a_longer_one(command: str, before: str, after: str) -> None:
     longer = f"{before}{command}{after}"
     grants = Grants().allow(key(BASH, command=command))
-    expected = "allow" if longer.strip() == command.strip() else None
+    expected = "allow" if key(BASH, command=longer) == key(BASH, command=command) else None
+    assert longer.strip() == command.strip() or expected is None
     assert grants.verdict("bash", key(BASH, command=longer), {"command": longer}) == expected

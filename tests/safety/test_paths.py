@@ -4,6 +4,7 @@ import os
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def test_reasons_name_the_path_and_the_rule(work: Path) -> None:
     assert guard.check(".git/config", write=False) is None
     assert guard.check("a\0b", write=False) == "the path contains a NUL character"
     assert guard.check("a\ud800", write=False) == "the path contains half a surrogate pair"
+    assert guard.check("a/" * 2_049, write=False) == "the path is too long"
 
 
 def test_both_the_spelling_and_the_target_of_a_link_are_judged(work: Path) -> None:
@@ -257,7 +259,7 @@ def build(root: Path, entries: Sequence[tuple[tuple[str, str], object]]) -> None
 
 
 def model_allows(root: Path, path: str) -> bool:
-    """May this be read? Slowly, from the definition: link-free name inside, regular, not denied, no name elsewhere."""
+    """May this be read? Slowly, from the definition: link-free name inside, regular, not denied by any name inside."""
     work = str(root / "work")
     literal = os.path.normpath(os.path.join(work, path))
     try:
@@ -270,9 +272,8 @@ def model_allows(root: Path, path: str) -> bool:
         if not form.startswith(work + "/") or os.path.basename(form) == ".env":
             return False
     status = os.stat(real)
-    everywhere = [one for one in root.rglob("*") if not one.is_symlink() and one.is_file()]
-    names = [str(one) for one in everywhere if one.stat().st_ino == status.st_ino]
-    return all(name.startswith(work + "/") and os.path.basename(name) != ".env" for name in names)
+    inside = [one for one in (root / "work").rglob("*") if not one.is_symlink() and one.is_file()]
+    return all(one.name != ".env" for one in inside if one.stat().st_ino == status.st_ino)
 
 
 @given(st.lists(st.tuples(PLACES, KINDS), max_size=12), st.lists(SPELLINGS, min_size=1, max_size=12))
@@ -339,6 +340,49 @@ def test_folders_of_other_programs_that_run_commands_are_protected(work: Path, n
     assert "is protected" in (guard_of(work, FREE).check(name, write=True) or "")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".git/rebase-merge/git-rebase-todo",  # may say `exec command`
+        ".git/config.lock",
+        ".git/HEAD",
+        "sub/commondir",  # makes its folder a repository with settings from elsewhere
+        "bare.git/config.lock",
+        ".gitconfig",
+        ".config/git/config",
+    ],
+)
+def test_nothing_that_git_obeys_can_be_written(work: Path, name: str) -> None:
+    assert "is protected" in (guard_of(work, FREE).check(name, write=True) or "")
+
+
+@pytest.mark.parametrize(
+    "name", [".gitignore", ".github/workflows/ci.yml", ".gitattributes", "src/hooks/use.ts", "config"]
+)
+def test_ordinary_files_of_a_project_can_be_written(work: Path, name: str) -> None:
+    guard_of(work).replace(name, b"x")
+    assert (work / name).read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("name", ["config", "hooks/post-checkout", "info/attributes", "config.worktree"])
+def test_what_runs_programs_is_not_added_to_a_repository_of_any_name(work: Path, name: str) -> None:
+    guard = guard_of(work, FREE)
+    for one in ("HEAD", "objects/info/x", "refs/heads/main"):
+        guard.replace(f"docs/{one}", b"x")
+    with pytest.raises(ToolError, match="would make a Git repository"):
+        guard.replace(f"docs/{name}", b"x")
+    assert not (work / "docs" / name).exists()
+
+
+@pytest.mark.parametrize("last", ["HEAD", "objects/info/x", "refs/heads/main"])
+def test_hooks_do_not_become_those_of_a_repository(work: Path, last: str) -> None:
+    guard = guard_of(work, FREE)
+    for one in {"HEAD", "objects/info/x", "refs/heads/main", "hooks/post-checkout"} - {last}:
+        guard.replace(f"docs/{one}", b"x")
+    with pytest.raises(ToolError, match="would make a Git repository"):
+        guard.replace(f"docs/{last}", b"x")
+
+
 @pytest.mark.parametrize("last", ["HEAD", "config", "objects/info/x", "refs/heads/main"])
 def test_no_file_completes_a_bare_repository(work: Path, last: str) -> None:
     guard = guard_of(work, FREE)
@@ -362,6 +406,7 @@ def test_no_file_completes_a_bare_repository(work: Path, last: str) -> None:
         "../work/private/**",
         "<cwd>/private",
         "**/private/",
+        "**/private",
     ],
 )
 def test_a_denied_folder_is_denied_with_all_below_it_however_it_is_written(work: Path, pattern: str) -> None:
@@ -374,3 +419,72 @@ def test_a_denied_folder_is_denied_with_all_below_it_however_it_is_written(work:
 def test_relative_patterns_may_start_with_any_character(work: Path, name: str) -> None:
     guard = guard_of(work, SafetyConfig(denied_paths=[f"{name}/**"]))
     assert "is denied by" in (guard.check(f"{name}/x", write=False) or "")
+
+
+# --- hard links ---------------------------------------------------------------------------------
+
+
+def can_read(guard: PathGuard, path: str) -> bool:
+    try:
+        guard.open_read(path).close()
+    except ToolError:
+        return False
+    return True
+
+
+def test_a_file_that_a_package_store_has_linked_here_can_be_read(tmp_path: Path, work: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "0f3a").write_text("x")
+    (work / "node_modules").mkdir()
+    os.link(tmp_path / "store" / "0f3a", work / "node_modules" / "index.js")
+    os.link(tmp_path / "store" / "0f3a", work / "copy.js")
+    guard = guard_of(work)
+    assert can_read(guard, "node_modules/index.js")
+    assert [found.name for found in walk(guard, lambda name: True)] == ["copy.js"]
+
+
+@pytest.mark.parametrize("secret", [".env", "deep/down/key.pem", "private/plan"])
+def test_a_hard_link_to_a_denied_file_of_the_folder_cannot_be_read(work: Path, secret: str) -> None:
+    (work / secret).parent.mkdir(parents=True, exist_ok=True)
+    (work / secret).write_text("x")
+    os.link(work / secret, work / "innocent.txt")
+    for allowed in (["<cwd>/**"], []):
+        guard = guard_of(work, SafetyConfig(allowed_paths=allowed, denied_paths=["**/.env", "**/*.pem", "private"]))
+        with pytest.raises(ToolError, match="by another of its names"):
+            guard.open_read("innocent.txt")
+        assert [found.name for found in walk(guard, lambda name: True)] == []
+
+
+@pytest.mark.parametrize(
+    "secret", ["user/.ssh/id_work", "user/.aws/sso/cache/a.json", "user/.netrc", "user/.config/gcloud/x", "state/s/a"]
+)
+def test_a_hard_link_to_a_secret_of_the_user_cannot_be_read(
+    tmp_path: Path, work: Path, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    (tmp_path / secret).parent.mkdir(parents=True)
+    (tmp_path / secret).write_text("x")
+    (tmp_path / "user").mkdir(exist_ok=True)
+    (tmp_path / "user" / "notes").write_text("x")
+    os.link(tmp_path / secret, work / "one")
+    os.link(tmp_path / "user" / "notes", work / "two")
+    guard = guard_of(work)
+    assert [can_read(guard, name) for name in ("one", "two")] == [False, True]
+
+
+def test_a_hard_link_to_a_file_in_a_denied_folder_elsewhere_cannot_be_read(tmp_path: Path, work: Path) -> None:
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "plan").write_text("x")
+    os.link(tmp_path / "vault" / "plan", work / "one")
+    for pattern in (f"{tmp_path}/vault/**", f"{tmp_path}/vault", f"{tmp_path}/vault/plan"):
+        assert not can_read(guard_of(work, SafetyConfig(denied_paths=[pattern])), "one")
+    assert can_read(guard_of(work, SafetyConfig(denied_paths=[f"{tmp_path}/other/**"])), "one")
+
+
+def test_a_path_of_any_length_is_judged_in_time(work: Path) -> None:
+    guard = guard_of(work)
+    before = time.perf_counter()
+    for path in ("a/" * 500_000, "../" * 300_000 + "x", "/" * 1_000_000, "é" * 2_100):
+        assert guard.check(path, write=False) == "the path is too long"
+        guard.resolve(path)
+    assert time.perf_counter() - before < 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,13 @@ def test_a_path_rule_beats_denied_paths(tmp_path: Path) -> None:
         {"options": {"target_file": "/etc/shadow"}},
         {"edits": [{"path": "a"}, {"path": "sub/../.env"}]},
         {"path": "file:///etc/shadow"},
+        {"url": "FILE:///etc/shadow"},
+        {"path": "file:///w/a#/../../etc/shadow"},
+        {"path": "file://[/etc/shadow"},
+        {"path": "https://example.org/../../../../../../../../../etc/shadow"},
+        {"path": "s3:/../../../../../../../../etc/shadow"},
+        {"path": "~/x"},
+        {"files": {"/etc/shadow": "content"}},
         {"path": "a\0b"},
         {"path": "\ud800"},
     ],
@@ -113,6 +121,9 @@ def test_a_command_and_its_arguments_are_judged_together() -> None:
     assert action(BASH, {"command": "rm", "args": ["-rf", "/"]}, UNBOUND) == "deny"
     assert action(BASH, {"command": "rm", "args": ["-rf", "/srv; /"]}, UNBOUND) == "allow"
     assert action(BASH, {"command": "echo", "args": ["x", "|", "reboot"]}, UNBOUND) == "allow"
+    assert action(BASH, {"command": "rm", "args": "-rf /"}, UNBOUND) == "deny"
+    assert action(BASH, {"command": ["rm", "-rf", "/"]}, UNBOUND) == "deny"
+    assert action(BASH, {"command": ["echo", "rm -rf /"]}, UNBOUND) == "allow"
 
 
 @pytest.mark.covers("SAFE-06")
@@ -195,3 +206,17 @@ def test_a_command_that_is_too_long_to_judge_is_asked_about(tmp_path: Path) -> N
     assert action(BASH, {"command": "echo x\n" * 3_000}, UNBOUND, tmp_path) == "ask"
     assert action(BASH, {"command": "echo x\n" * 3_000 + "rm -rf /"}, UNBOUND, tmp_path) == "deny"
     assert action(BASH, {"command": "echo x"}, UNBOUND, tmp_path) == "allow"
+
+
+def test_arguments_that_are_too_much_to_judge_are_denied_in_time(tmp_path: Path) -> None:
+    deep: dict[str, Any] = {"path": "a"}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    before = time.perf_counter()
+    for tool in (READ, WRITE, BASH, MCP):
+        assert decide(tool, deep, UNBOUND, "/w") == Verdict("deny", "the arguments are nested more than 64 deep")
+        many = {"paths": [f"a/{number}" for number in range(100_000)]}
+        assert decide(tool, many, UNBOUND, "/w") == Verdict("deny", "the call names more than 1000 paths")
+        assert action(tool, {"path": "a/" * 500_000}, UNBOUND) == "deny"
+    assert time.perf_counter() - before < 5
+    assert action(READ, {"paths": ["a"] * 1_000}, UNBOUND, tmp_path) == "allow"

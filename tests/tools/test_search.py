@@ -97,7 +97,7 @@ async def test_denied_files_are_never_searched(work: Path, tmp_path: Path, call:
     (work / "to_env").symlink_to(".env")
     (work / "inner").symlink_to("fine.txt")
     (work / "folder").symlink_to(tmp_path)
-    os.link(tmp_path / "outside.txt", work / "hard.txt")
+    os.link(work / "key.pem", work / "hard.txt")
     os.mkfifo(work / "fifo")
     result = await call("grep", regex="needle")
     assert matched(result) == ["fine.txt", "inner"]
