@@ -15,6 +15,7 @@ from aar.messages.content import AudioBlock, ContentBlock, ImageBlock, ImageURL,
 
 __all__ = [
     "MAX_BYTES",
+    "MAX_BYTES_TOGETHER",
     "attach",
     "attached_kinds",
     "attachment_errors",
@@ -25,6 +26,9 @@ __all__ = [
 
 MAX_BYTES = 20_000_000
 """A file must be smaller than this."""
+
+MAX_BYTES_TOGETHER = 50_000_000
+"""The files of one prompt must not be larger than this."""
 
 _TOKEN = re.compile(r"(?<!\S)@((?:[A-Za-z]:)?[\\/]?[^\s@]+\.[A-Za-z0-9]+)")
 
@@ -65,9 +69,14 @@ def attach(
         return text
     blocks: list[ContentBlock] = []
     errors: list[str] = []
+    left = MAX_BYTES_TOGETHER
     for token in tokens:
         try:
-            blocks.append(block_of_file(token, cwd, may_read, max_bytes=max_bytes))
+            full, content = _found(token, cwd, may_read, max_bytes)
+            if len(content) > left:
+                raise ValueError(f"Too much to attach together: {os.path.basename(full)} (at most {_megabytes()})")
+            blocks.append(_block(full, content))
+            left -= len(content)
         except (ValueError, FileNotFoundError) as error:
             errors.append(str(error))
     rest = _TOKEN.sub("", text).strip()
@@ -106,9 +115,20 @@ def block_of_file(
     path: str, cwd: str, may_read: MayRead = lambda path: None, *, max_bytes: int = MAX_BYTES
 ) -> ContentBlock:
     """One file as a content block. Raises `FileNotFoundError` and `ValueError` with texts for the user."""
+    return _block(*_found(path, cwd, may_read, max_bytes))
+
+
+def _megabytes() -> str:
+    return f"{MAX_BYTES_TOGETHER / 1_000_000:g} MB"
+
+
+def _found(path: str, cwd: str, may_read: MayRead, max_bytes: int) -> tuple[str, bytes]:
     full = os.path.abspath(os.path.join(cwd, os.path.expanduser(path)))
+    return full, _read(full, os.path.basename(full), may_read, max_bytes)
+
+
+def _block(full: str, content: bytes) -> ContentBlock:
     name = os.path.basename(full)
-    content = _read(full, name, may_read, max_bytes)
     suffix = os.path.splitext(name)[1].lower()
     mime = _mime(name, suffix, content)
     kind = mime.split("/")[0]
@@ -145,18 +165,19 @@ def _data_uri(mime: str, content: bytes) -> str:
 
 def _read(full: str, name: str, may_read: MayRead, max_bytes: int) -> bytes:
     """The file's bytes, from where the path leads at the time of the check."""
-    real = os.path.realpath(full)
-    for path in dict.fromkeys((full, real)):
-        if reason := may_read(path):
-            raise ValueError(f"Not allowed to read {name}: {reason}")
     try:
-        # Without O_NONBLOCK a named pipe would wait for its writer; without O_NOFOLLOW the checked path could move.
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        with open(os.open(real, flags), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
+        real = os.path.realpath(full)
+        for path in dict.fromkeys((full, real)):
+            if reason := may_read(path):
+                raise ValueError(f"Not allowed to read {name}: {reason}")
+        descriptor = os.open(real, _READ)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not _is_at(descriptor, real):
                 raise ValueError(f"Could not read file: {name}")
-            content = file.read(max_bytes)
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read(max_bytes)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"File not found: {full}") from error
     except OSError as error:
@@ -164,3 +185,22 @@ def _read(full: str, name: str, may_read: MayRead, max_bytes: int) -> bytes:
     if len(content) >= max_bytes:
         raise ValueError(f"File is too large: {name} (files must be smaller than {max_bytes / 1_000_000:g} MB)")
     return content
+
+
+def _is_at(descriptor: int, real: str) -> bool:
+    """Whether the file that was opened stands at this path: a folder on the way may have become a link."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}") == real
+    except OSError:  # a system that does not tell
+        return os.path.realpath(real) == real
+
+
+def _flags() -> int:
+    """Without O_NONBLOCK a named pipe would wait for its writer; without O_NOFOLLOW the checked path could move."""
+    flags = os.O_RDONLY
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_BINARY", "O_CLOEXEC"):
+        flags |= getattr(os, name, 0)
+    return flags
+
+
+_READ = _flags()

@@ -17,6 +17,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from aar.errors import ConfigError
+from aar.messages.redaction import MASK, without_secrets
 
 __all__ = ["NOISY", "RedactingFormatter", "configure_logging", "redact", "session_logger"]
 
@@ -25,11 +26,18 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 NOISY = ("httpx2", "httpcore2", "h11", "h2", "hpack", "trio", "hypercorn", "urwid", "asyncio", "google_genai")
 """Loggers of libraries that tell of every request: they speak only at DEBUG."""
 
-_MASK = "[redacted]"
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _LOOKS_LIKE_A_KEY = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bAIza[A-Za-z0-9_-]{30,}|\bgh[pousr]_[A-Za-z0-9]{20,}"
-    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
+    r"|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bhf_[A-Za-z0-9]{20,}|\bxox[a-z]-[\w-]{10,}|\bA[KS]IA[A-Z0-9]{16}\b"
+    r"|\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"  # a JSON web token
+    r"|(?i:(?<=bearer ))[A-Za-z0-9._~+/=-]{8,}"
+    r"|(?<=://)[^/?#\s@:]*:[^/?#\s@]+(?=@)"  # the login of an address
+)
+_IS_CALLED_A_KEY = re.compile(
+    r"((?:api[-_]?key|access[-_]token|auth[-_]token|client[-_]secret|password|authorization)[\"']?\s*[:=]\s*[\"']?"
+    r"(?:basic |bearer )?)(?=[^\s\"'&,;)]*\d)[^\s\"'&,;)]{8,}",  # with a digit, as words of a sentence have none
+    re.IGNORECASE,
 )
 
 
@@ -68,11 +76,9 @@ def session_logger(name: str, *, session_id: str, trace_id: str) -> logging.Logg
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` without these values and without anything that looks like a key."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if secret:
-            text = text.replace(secret, _MASK)
-    return _LOOKS_LIKE_A_KEY.sub(_MASK, text)
+    """`text` without these values, whole or cut short, and without anything that looks like a key or is called one."""
+    text = _LOOKS_LIKE_A_KEY.sub(MASK, without_secrets(text, secrets))
+    return _IS_CALLED_A_KEY.sub(rf"\1{MASK}", text)
 
 
 class RedactingFormatter(logging.Formatter):
@@ -110,7 +116,12 @@ class _PrivateFileHandler(logging.FileHandler):
     """Appends UTF-8. At DEBUG a log tells of the conversation, so only its owner may read it."""
 
     def _open(self) -> TextIOWrapper:
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        for name in ("O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK"):  # the last: a pipe without a reader is an error
+            flags |= getattr(os, name, 0)
+        descriptor = os.open(self.baseFilename, flags, 0o600)
+        if os.name == "posix":
+            os.set_blocking(descriptor, True)
         return TextIOWrapper(
             open(descriptor, "ab", buffering=0), encoding="utf-8", errors="replace", write_through=True
         )
@@ -128,10 +139,19 @@ def _has_file(handlers: list[logging.Handler], log_file: str | os.PathLike[str])
 
 
 def _opened(log_file: str | os.PathLike[str]) -> _PrivateFileHandler:
-    path = Path(log_file).expanduser().absolute()
+    told = Path(log_file).expanduser()
+    path = told.absolute()
     try:
+        if not told.is_absolute() and _is_taken_elsewhere(told):
+            raise OSError("a link or no regular file, in a folder that may be anybody's")
         path.parent.mkdir(parents=True, exist_ok=True)
         return _PrivateFileHandler(path)
     except OSError as error:
         text = f"log_file: {path} cannot be written ({error.strerror or error}). Name another file, or none."
         raise ConfigError(text) from error
+
+
+def _is_taken_elsewhere(file: Path) -> bool:
+    """A relative name means a file of the working folder, and what was put there may want to be written for us."""
+    expected = os.path.normpath(Path(os.path.realpath("."), file))
+    return os.path.realpath(file) != expected or (os.path.lexists(file) and not os.path.isfile(file))

@@ -182,6 +182,30 @@ def test_pipes_folders_and_dangling_links_are_refused_at_once(cwd: str) -> None:
     assert found == f"[Attachment errors: {'; '.join(errors)}; File not found: {Path(cwd, 'gone.txt')}]"
 
 
+def test_a_folder_that_becomes_a_link_after_the_check_is_not_followed(cwd: str, tmp_path: Path) -> None:
+    inside, outside, away = Path(cwd, "sub"), tmp_path / "outside", tmp_path / "away"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "f.txt").write_text(folder.name)
+
+    def may_read(path: str) -> str | None:
+        inside.rename(away)
+        inside.symlink_to(outside)
+        return None
+
+    assert attach("@sub/f.txt", cwd, may_read) == "[Attachment errors: Could not read file: f.txt]"
+    assert Path(cwd, "sub", "f.txt").read_text() == "outside"
+
+
+def test_what_is_attached_together_is_bounded(cwd: str) -> None:
+    with open(Path(cwd, "big.png"), "wb") as file:
+        file.truncate(MAX_BYTES - 1)
+    found = attach("@big.png @big.png @big.png @c.txt", cwd)
+    assert isinstance(found, list)
+    assert [type(block).__name__ for block in found] == ["ImageBlock", "ImageBlock", "TextBlock", "TextBlock"]
+    assert attachment_errors(found) == "Too much to attach together: big.png (at most 50 MB)"
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_taken_and_never_lost(text: str) -> None:
     found = attach(text, "/nonexistent")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import stat
 import subprocess
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aar.errors import ConfigError
 from aar.logs import NOISY, RedactingFormatter, configure_logging, redact, session_logger
@@ -85,6 +88,43 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         configure_logging(log_file=tmp_path)
 
 
+@pytest.mark.parametrize("name", ["link.log", "folder/new.log", "pipe.log", "dangling.log"])
+def test_a_working_folder_chooses_no_other_place_for_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    (home / "profile").write_text("mine")
+    (project / "link.log").symlink_to(home / "profile")
+    (project / "dangling.log").symlink_to(home / "none")
+    (project / "folder").symlink_to(home)
+    os.mkfifo(project / "pipe.log")
+    monkeypatch.chdir(project)
+    with pytest.raises(ConfigError, match=f"{name} cannot be written"):
+        configure_logging(log_file=name)
+    assert [(file.name, file.read_text()) for file in home.iterdir()] == [("profile", "mine")]
+
+
+def test_a_pipe_that_nobody_reads_keeps_no_start_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.log")
+    with pytest.raises(ConfigError, match=r"pipe\.log cannot be written"):
+        configure_logging(log_file=tmp_path / "pipe.log")
+
+
+def test_users_may_link_their_log_and_name_one_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link.log").symlink_to(tmp_path / "real.log")
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    configure_logging(log_file=tmp_path / "link.log")
+    configure_logging(log_file="logs/aar.log")
+    logging.getLogger("aar").warning("hello")
+    for file in (tmp_path / "real.log", tmp_path / "project" / "logs" / "aar.log"):
+        assert file.read_text().endswith("WARNING aar: hello\n")
+
+
 @pytest.mark.covers("LOG-03")
 def test_calling_twice_doubles_no_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], root: logging.Logger
@@ -137,15 +177,39 @@ def test_known_keys_appear_nowhere_even_at_debug(tmp_path: Path, capsys: pytest.
         "AIza" + "b" * 35,
         "ghp_" + "c" * 36,
         "bearer-like Bearer abc.def-123456",
+        "shouted BEARER abc.def-123456",
+        "github_pat_11ABCDEFG0" + "e" * 30,
+        "glpat-abcdefghij0123456789",
+        "hf_" + "f" * 30,
+        "xoxb-1234567890-abcdefghij",
+        "AKIAIOSFODNN7EXAMPLE",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2lnbmF0dXJl",
+        "x-api-key: my-own-key-1",
+        '"password": my-0wn-pass',
+        "authorization=Basic dXNlcjpwYXNzd29yZDE=",
+        "https://host/path?api_key=value-with-1-digit",
     ],
 )
 def test_what_looks_like_a_key_is_cut_out(text: str) -> None:
     assert "[redacted]" in redact(f"before {text} after")
     assert text.split()[-1] not in redact(f"before {text} after")
+    assert redact(f"before {text} after").startswith("before ")
+    assert redact(f"before {text} after").endswith(" after")
+
+
+def test_the_password_in_an_address_is_cut_out_and_the_rest_stays() -> None:
+    assert redact("no answer from https://me:swordfish@host/v1") == "no answer from https://[redacted]@host/v1"
+
+
+@given(st.integers(1, 40), st.text(max_size=20))
+def test_a_key_that_was_cut_is_not_shown_by_its_start(kept: int, rest: str) -> None:
+    secret = "ab-" + "0123456789" * 4
+    assert secret[:9] not in redact(f"refused: {secret[:kept]}{rest}", [secret])
 
 
 def test_ordinary_text_is_left_alone() -> None:
-    text = "ask-me sk-1 task-management-of-long-names bearer of news /usr/bin/x"
+    text = "ask-me sk-1 task-management-of-long-names bearer of news /usr/bin/x http://host:80/a@b"
+    text += " provider.api_key: is missing; password: forgotten; authorization: required"
     assert redact(text, ["", "absent"]) == text
 
 

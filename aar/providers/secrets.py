@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from aar.messages.redaction import without_secrets
+
 __all__ = ["Secrets"]
 
 SHORTEST_KEY = 4  # characters; what is shorter stands in any text by chance
@@ -21,10 +23,8 @@ class Secrets:
         self._texts = sorted(found, key=len, reverse=True)  # a long one may hold a short one
 
     def hide(self, text: str) -> str:
-        """`text` with `[redacted]` in place of each of them."""
-        for secret in self._texts:
-            text = text.replace(secret, "[redacted]")
-        return text
+        """`text` with `[redacted]` in place of each of them, also where it was cut in the middle of one."""
+        return without_secrets(text, self._texts)
 
     def hide_in(self, error: BaseException) -> None:
         """The same for what an error says."""
