@@ -91,14 +91,17 @@ class _Translation:
     ) -> Schema:
         opened = [branch for branch in branches if not _is_null(branch)]
         is_nullable = is_nullable or len(opened) < len(branches)
-        if len(opened) == 1:
-            outer = {name: value for name, value in node.items() if name not in ("anyOf", "oneOf", "type", "nullable")}
-            inner, seen = self._opened(opened[0], seen)
+        outer = {name: value for name, value in node.items() if name not in ("anyOf", "oneOf", "type", "nullable")}
+        if len(opened) < 2:
+            inner, seen = self._opened(opened[0], seen) if opened else ({}, seen)
             only = self.of({**inner, **outer}, seen, depth + 1)
             return _nullable(only) if is_nullable else only
-        found = [self.of(branch, seen, depth + 1) for branch in opened]
-        found = [{**_description(node), **branch} for branch in found]
+        found: list[Schema] = []
+        for branch in opened:
+            made = self.of(branch, seen, depth + 1)
+            found += made.get("anyOf") or [made]
         # Nothing may stand beside `anyOf`, so its branches carry the rest.
+        found = [{**_description(node), **branch} for branch in found]
         return {"anyOf": [_nullable(branch) if is_nullable else branch for branch in found]}
 
     def _plain(self, node: Schema, kind: str, is_nullable: bool, seen: tuple[str, ...], depth: int) -> Schema:
@@ -124,12 +127,13 @@ class _Translation:
         choices: list[Any] = listed if isinstance(listed, list) else [node["const"]] if "const" in node else []
         if None in choices:
             made["nullable"] = True
-        wanted = [choice for choice in choices if choice is not None]
+        # The API refuses an empty text as a choice.
+        wanted = list(dict.fromkeys(str(choice) for choice in choices if choice not in (None, "")))
         if made["type"] == "string" and wanted:
-            made["enum"] = [str(choice) for choice in wanted]
+            made["enum"] = wanted
         elif wanted:
             # Only text can be chosen from a list here; of numbers the description tells.
-            told = "One of: " + ", ".join(str(choice) for choice in wanted)
+            told = "One of: " + ", ".join(wanted)
             made["description"] = f"{made['description']} {told}" if "description" in made else told
 
     def _add_properties(self, made: Schema, node: Schema, seen: tuple[str, ...], depth: int) -> None:
