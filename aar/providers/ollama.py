@@ -124,7 +124,10 @@ class OllamaProvider(Provider):
 
     async def models(self) -> tuple[ModelInfo, ...]:
         with self._own_errors():
-            names = model_names(await self._ask("GET", "/api/tags"))[:MODEL_LIMIT]
+            async with self._pool.open_stream("GET", self._url("/api/tags"), headers=self._sent_headers) as response:
+                if not response.is_success:
+                    raise self._failure(response, await error_text(response))
+                names = model_names(self._json(await read_body(response)))[:MODEL_LIMIT]
         cards: dict[str, ModelCard | None] = {}
         places = trio.CapacityLimiter(CARDS_AT_ONCE)
 
@@ -189,13 +192,6 @@ class OllamaProvider(Provider):
         headers = response.headers
         return failure(response.status_code, text, headers, model=self.config.model, server=self._shown_server)
 
-    async def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
-        sent = self._pool.open_stream(method, self._url(path), headers=self._sent_headers, content=body)
-        async with sent as response:
-            if not response.is_success:
-                raise self._failure(response, await error_text(response))
-            return self._json(await read_body(response))
-
     def _warn_once(self) -> None:
         """With the first request, not before: settings are also looked at without asking anything."""
         if self._has_warned:
@@ -225,12 +221,18 @@ class OllamaProvider(Provider):
         """What the server knows of a model; `None` when it may know more the next time. Never a reason to fail."""
         import httpx2
 
+        body = encode_json({"model": model})
         try:
             with trio.move_on_after(CARD_TIMEOUT):
-                return read_card(await self._ask("POST", "/api/show", encode_json({"model": model})))
-        except ProviderError as error:
-            _log.info("Ollama does not describe %s: %s", model, self._secrets.hide(str(error)))
-            return None if error.retryable or is_unknown_model(error.status or 0, str(error)) else ModelCard()
+                sent = self._pool.open_stream("POST", self._url("/api/show"), headers=self._sent_headers, content=body)
+                async with sent as response:
+                    if response.is_success:
+                        return read_card(self._json(await read_body(response)))
+                    text, status = await error_text(response), response.status_code
+                may_know = status in (408, 429) or status >= 500 or is_unknown_model(status, text)
+                return None if may_know else ModelCard()
+        except BadProviderReply:
+            return ModelCard()
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
             _log.info("Ollama does not describe %s: %s", model, self._secrets.hide(str(error)))
         return None
@@ -245,8 +247,8 @@ class OllamaProvider(Provider):
         was_too_long, self._is_too_long = self._is_too_long, tokens > window
         if self._is_too_long and not was_too_long:
             _log.warning(
-                "The prompt has about %s tokens and %s a window of %s: Ollama drops what is oldest. With "
-                "provider.context_window the window is made as large, and what is sent no longer than it.",
+                "The prompt has about %s tokens, and the window of %s takes %s: Ollama drops the oldest messages. Set "
+                "provider.context_window: Ollama then makes the window as large, and Aar sends no more than that.",
                 f"{tokens:,}",
                 self.config.label,
                 f"{window:,}",
