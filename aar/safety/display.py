@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["plain", "plain_json", "visible"]
+__all__ = ["one_line", "plain", "plain_json", "visible"]
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 _SURROGATES = "\ud800-\udfff"
-_UNSEEN = "\u00ad\u180e\u200b-\u200d\u2028\u2029\u2060-\u2064\ufeff\U000e0000-\U000e007f"
+_UNSEEN = (  # nothing, or a blank, stands where these are
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2028\u2029\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 
 _HIDDEN = re.compile(f"[{_CONTROLS}{_BIDI}{_SURROGATES}{_UNSEEN}]")
 _ANSI = re.compile(
@@ -27,6 +30,11 @@ def visible(text: str) -> str:
     Newlines and tabs stay. For questions that a person has to answer.
     """
     return _HIDDEN.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """As `visible`, with newlines and tabs as escapes, too: what must not look like a line of ours."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def plain(text: str) -> str:

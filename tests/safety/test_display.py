@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aar.safety.display import plain, plain_json, visible
+from aar.safety.display import one_line, plain, plain_json, visible
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 ANY_TEXT = st.text(
@@ -24,6 +24,7 @@ ANY_TEXT = st.text(
         ("evil\u202etxt.exe", "evil\\u202etxt.exe"),
         ("a\u200bb\ufeff\u2028", "a\\u200bb\\ufeff\\u2028"),
         ("tag\U000e0041", "tag\\U000e0041"),
+        ("a\u3164b\u2800\u1160\ufe00\U000e0100", "a\\u3164b\\u2800\\u1160\\ufe00\\U000e0100"),
         ("bad\udcff\ud800", "bad\\xff\\ud800"),
         ("grün 漢字 🙂", "grün 漢字 🙂"),
     ],
@@ -61,7 +62,11 @@ def test_cleaning_twice_changes_nothing_more(text: str) -> None:
     assert visible(visible(text)) == visible(text)
 
 
-@given(st.text(st.characters(categories=["L", "N", "P", "Zs", "Sm"])))
+def test_a_name_stays_on_its_line() -> None:
+    assert one_line("a\nb\tc\x1b") == "a\\nb\\tc\\x1b"
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "Zs", "Sm"], exclude_characters="\u115f\u1160\u3164\uffa0")))
 def test_harmless_text_stays_as_it_is(text: str) -> None:
     assert plain(text) == text
     assert visible(text) == text

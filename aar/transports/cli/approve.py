@@ -6,11 +6,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unicodedata import east_asian_width
 
 import trio
 
 from aar.client import SessionHandle
-from aar.display import visible
+from aar.display import one_line, visible
 from aar.messages.approvals import DecisionName
 from aar.messages.events import ApprovalRequested, ApprovalResolved, Event, TurnEnded
 from aar.transports.cli.lines import Lines
@@ -21,6 +22,8 @@ __all__ = ["Approver", "described"]
 
 QUESTION = "Allow? [y]es / [n]o / [a]lways: "
 VALUE_LIMIT = 120  # characters of an argument inside the panel; a longer one stands whole above it
+PANEL_EDGES = 4
+MARK = "  │ "
 _WHOLE = ("command", "path")  # always inside, at any length
 _ANSWERS: dict[str, DecisionName] = {"y": "allow", "yes": "allow", "a": "allow_always", "always": "allow_always"}
 
@@ -85,26 +88,62 @@ class Approver:
 
     async def _show(self, question: ApprovalRequested) -> None:
         await self._screen.start_line()
+        width = max(20, self._screen.width - PANEL_EDGES)
         for name, text in _long_texts(question.arguments):
-            await self._screen.tell(f"{visible(name)}:\n{visible(text)}\n")
-        lines = [visible(question.tool_name), described(question.arguments)]
+            await self._screen.tell("\n".join([*_head(one_line(name), width), *_marked(text, width)]) + "\n")
+        lines = [one_line(question.tool_name), described(question.arguments, width)]
         if question.reason:
-            lines.append(f"Reason: {question.reason}")
+            lines.append(f"Reason: {one_line(question.reason)}")
         await self._screen.tell(self._look.panel("Approval Required", "\n".join(lines), "yellow"))
 
 
-def described(arguments: dict[str, Any]) -> str:
-    """The arguments for a panel. None is cut: a long one is shown above, and the panel says so."""
+def described(arguments: dict[str, Any], width: int) -> str:
+    """The arguments for a panel with lines of `width` characters. None is cut: a long one is shown above instead.
+
+    A value that takes more than one line has a mark before each, also where a line is folded: it cannot look like
+    another argument, or like the reason for the question.
+    """
     if not arguments:
         return "  (no arguments)"
-    return "\n".join(f"  {visible(str(name))}: {_value(str(name), value)}" for name, value in arguments.items())
+    return "\n".join(_described(one_line(str(name)), _text_of(value), width) for name, value in arguments.items())
 
 
-def _value(name: str, value: Any) -> str:
-    text = _text_of(value)
-    if _is_inside(name, text):
-        return visible(text)
-    return f"({len(text)} chars, {text.count(chr(10)) + 1} lines — shown above)"
+def _described(name: str, text: str, width: int) -> str:
+    if not _is_inside(name, text):
+        text = f"({len(text)} chars, {text.count(chr(10)) + 1} lines — shown above)"
+    line = f"  {name}: {visible(text)}"
+    if "\n" not in line and _cells(line) <= width:
+        return line
+    return "\n".join([*_head(name, width), *_marked(text, width)])
+
+
+def _head(name: str, width: int) -> list[str]:
+    line = f"  {name}:"
+    return [line] if _cells(line) <= width else _marked(line.strip(), width)
+
+
+def _marked(text: str, width: int) -> list[str]:
+    """The lines of an untrusted text, each with a mark and none wider than `width`."""
+    lines = visible(text).expandtabs(4).split("\n")
+    return [MARK + piece for line in lines for piece in _folded(line, width - len(MARK))]
+
+
+def _folded(line: str, width: int) -> list[str]:
+    if line.isascii():
+        return [line[at : at + width] for at in range(0, len(line), width)] or [""]
+    pieces, used = [""], 0
+    for char in line:
+        used += _cells(char)
+        if used > width:
+            pieces.append("")
+            used = _cells(char)
+        pieces[-1] += char
+    return pieces
+
+
+def _cells(text: str) -> int:
+    """Columns that the text takes at most."""
+    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WFA" else 1 for char in text)
 
 
 def _long_texts(arguments: dict[str, Any]) -> list[tuple[str, str]]:

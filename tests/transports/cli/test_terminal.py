@@ -82,7 +82,8 @@ async def test_a_long_text_stands_whole_above_the_question(terminal, model, flag
         shown = await screen.until(QUESTION)
         await screen.type("n\n")
         await screen.end()
-    assert f"content:\n{content}\n" in shown
+    marked = "\n".join(f"  │ {line}" for line in content.splitlines())
+    assert f"  content:\n{marked}\n" in shown
     assert f"content: ({len(content)} chars, 200 lines — shown above)" in shown
 
 
@@ -93,7 +94,7 @@ async def test_no_argument_of_a_question_is_cut(terminal, model, flags, place):
         shown = await screen.until(QUESTION)
         await screen.type("n\n")
         await screen.end()
-    above = "".join(shown[: shown.index("Approval Required")].split())
+    above = "".join(shown[: shown.index("Approval Required")].replace("│", "").split())
     assert "note:" + "n" * 500 in above
     assert "b" * 100 + r"\x9b8m" in above
     assert "note: (500 chars, 1 lines — shown above)" in shown
