@@ -227,11 +227,11 @@ class AnthropicProvider(Provider):
     def _refusal(self, status: int, text: str, headers: Mapping[str, str]) -> ProviderError:
         error = error_for_status(status, text, headers, self.name)
         if status == 404 and "model" in text and "<" not in text:
-            hint = f"Anthropic has no model '{self.config.model}': name another one in provider.model"
-            error.args = (f"{hint} (HTTP 404: {describe_body(text)})",)
+            error.advice = f"Anthropic has no model '{self.config.model}': name another one in provider.model."
         elif status in (404, 405):
-            hint = f"{self._server} does not speak Anthropic's Messages API: check provider.base_url"
-            error.args = (f"{hint} (HTTP {status}: {describe_body(text)})",)
+            error.advice = f"{self._server} does not speak Anthropic's Messages API: check provider.base_url."
+        if error.advice:
+            error.args = (f"{error.advice} (HTTP {status}: {describe_body(text)})",)
         return error
 
     def _warn_once(self) -> None:

@@ -107,6 +107,9 @@ class MessageStream:
             try:
                 found = json.loads(event)
             except (ValueError, RecursionError) as error:
+                if event[:1] != "{":
+                    _log.warning("Skipped an event that is no JSON: %.200s", event)
+                    continue
                 raise BadProviderReply(f"An event is damaged: {event[:200]}", retryable=True) from error
             self._take_checked(found, said, thought)
         return self._delta(said, thought)

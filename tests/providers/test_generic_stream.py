@@ -149,7 +149,7 @@ async def test_a_recorded_stream_gives_its_whole_answer(
 
 
 def test_every_recorded_stream_is_compared(recorded: Path) -> None:
-    assert {path.stem for path in recorded.glob("*.sse")} == set(RECORDED)
+    assert {path.stem for path in recorded.glob("chat-*.sse")} == set(RECORDED)
 
 
 @settings(max_examples=60)
