@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename, normpath
 
-from aar.safety.programs import SHELLS, Budget, TooInvolved, programs_of
+from aar.safety.programs import SHELLS, Budget, TooInvolved, programs_of, shell_script
 from aar.safety.shell_syntax import MAX_LENGTH, Script, SimpleCommand, parse
 
 __all__ = ["CommandReading", "denied_command", "read_command", "redact"]
@@ -87,6 +87,7 @@ class _Seen:
                 self._pipelines.append(stages)
             for words in (one for stage in stages for one in stage):
                 self._programs.setdefault(_program(words), []).append(words)
+                self._pipelines += _as_pipelines(words, budget)
 
     def hits(self, pattern: str) -> bool:
         wanted = _read_pattern(pattern)
@@ -94,10 +95,36 @@ class _Seen:
             return _squeezed(pattern) in self._squeezed
         stages, target = wanted
         if target:
-            return any(one.startswith(target) for one in self._targets)
+            return any(_operand(one).startswith(target) for one in self._targets)
         if len(stages) > 1:
             return any(_pipes(stages, pipeline) for pipeline in self._pipelines)
         return any(_runs(stages[0], words) for words in self._programs.get(stages[0][0], ()))
+
+
+def _as_pipelines(words: list[str], budget: Budget) -> list[list[list[list[str]]]]:
+    """`sh -c "$(curl x)"`, `sh <(curl x)` and their like as what they amount to: `curl x | sh`."""
+    text = _output_run_by(words)
+    try:
+        pipelines = parse(text).pipelines if text else []
+    except ValueError:
+        return []
+    return [[*(programs_of(stage, budget) for stage in pipeline), [["sh"]]] for pipeline in pipelines]
+
+
+def _output_run_by(words: list[str]) -> str:
+    """The command whose output this one runs, or nothing."""
+    program, arguments = basename(words[0]), words[1:]
+    text = ""
+    if program in ("eval", *SHELLS):
+        text = " ".join(arguments) if program == "eval" else shell_script(arguments)
+    if text:
+        found = re.fullmatch(r"\s*(?:\$\((.*)\)|`(.*)`)\s*", text, re.DOTALL)
+    elif program in ("source", ".", *SHELLS):
+        file = next((word for word in arguments if not word.startswith("-")), "")
+        found = re.fullmatch(r"\((.*)()\)", file, re.DOTALL)
+    else:
+        return ""
+    return (found[1] or found[2] or "") if found else ""
 
 
 def _unless_quoted(found: re.Match[str]) -> str:

@@ -9,35 +9,46 @@ from posixpath import basename
 
 from aar.safety.shell_syntax import SimpleCommand, parse
 
-__all__ = ["SHELLS", "Budget", "TooInvolved", "programs_of"]
+__all__ = ["SHELLS", "Budget", "TooInvolved", "programs_of", "shell_script"]
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 
-_KEYWORDS = frozenset(["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"])
+_KEYWORDS = frozenset(["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc", "function"])
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _MAX_DEPTH = 6
 
 # Programs that start the program named by their operands, with the options that take a value.
 _WRAPPERS: dict[str, frozenset[str]] = {
-    "sudo": frozenset(["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-U", "-R", "-D"]),
+    "sudo": frozenset(
+        ["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-U", "-R", "-D", "--user", "--group", "--host", "--chdir"]
+    ),
     "doas": frozenset(["-u", "-C"]),
-    "env": frozenset(["-u", "-C"]),
-    "nice": frozenset(["-n"]),
-    "ionice": frozenset(["-c", "-n"]),
+    "env": frozenset(["-u", "-C", "--unset", "--chdir"]),
+    "nice": frozenset(["-n", "--adjustment"]),
+    "ionice": frozenset(["-c", "-n", "--class", "--classdata"]),
     "timeout": frozenset(["-s", "-k", "--signal", "--kill-after"]),
     "time": frozenset(["-f", "-o"]),
     "exec": frozenset(["-a"]),
     "stdbuf": frozenset(["-i", "-o", "-e"]),
-    "xargs": frozenset(["-I", "-n", "-P", "-L", "-d", "-a", "-s", "-E"]),
+    "xargs": frozenset(["-I", "-n", "-P", "-L", "-d", "-a", "-s", "-E", "--max-args", "--max-procs", "--delimiter"]),
     "watch": frozenset(["-n", "--interval"]),
+    "strace": frozenset(["-e", "-o", "-p", "-s"]),
+    "chroot": frozenset(),
+    "flock": frozenset(["-w", "-E", "--timeout"]),
+    "pkexec": frozenset(["--user"]),
     "nohup": frozenset(),
     "setsid": frozenset(),
+    "unshare": frozenset(),
     "command": frozenset(),
     "builtin": frozenset(),
     "busybox": frozenset(),
+    "toybox": frozenset(),
     "systemctl": frozenset(),
 }
+_FIRST_OPERANDS = {"chroot": 1, "flock": 1}  # that stand before the program
+_WITH_SCRIPT = SHELLS | {"su", "runuser", "flock"}
+_SPLITTING = re.compile(r"-[0iv]*S|--split-string=?")
 
 
 class TooInvolved(Exception):
@@ -77,14 +88,28 @@ def _started(words: list[str], depth: int, budget: Budget) -> Iterator[list[str]
     program = basename(words[0])
     yield words
     if program in _WRAPPERS:
-        yield from _started(_operands(words[1:], _WRAPPERS[program], timed=program == "timeout"), depth + 1, budget)
-    elif program in SHELLS:
-        yield from _scripted(_shell_script(words[1:]), depth + 1, budget)
-    elif program == "eval":
-        yield from _scripted(" ".join(words[1:]), depth + 1, budget)
+        inner = _operands(words[1:], _WRAPPERS[program], timed=program == "timeout")
+        yield from _started(inner[_FIRST_OPERANDS.get(program, 0) :], depth + 1, budget)
+    if program in _WITH_SCRIPT:
+        yield from _scripted(shell_script(words[1:]), depth + 1, budget)
+    elif program == "env":
+        yield from _scripted(_split_string(words[1:]), depth + 1, budget)
+    elif program in ("eval", "trap"):
+        yield from _scripted(" ".join(words[1:] if program == "eval" else words[1:2]), depth + 1, budget)
     elif program == "find":
         for executed in _executed(words):
             yield from _started(executed, depth + 1, budget)
+
+
+def _split_string(arguments: list[str]) -> str:
+    """The text after `env -S`, which it takes apart like a shell would."""
+    for at, word in enumerate(arguments):
+        found = _SPLITTING.match(word)
+        if found:
+            return " ".join([word[found.end() :], *arguments[at + 1 :]])
+        if not word.startswith("-") and not _ASSIGNMENT.match(word):
+            break
+    return ""
 
 
 def _executed(words: list[str]) -> Iterator[list[str]]:
@@ -101,10 +126,10 @@ def _executed(words: list[str]) -> Iterator[list[str]]:
 
 
 def _without_prefix(words: list[str]) -> list[str]:
-    for at, word in enumerate(words):
-        if word not in _KEYWORDS and not _ASSIGNMENT.match(word):
-            return words[at:]
-    return []
+    at = 0
+    while at < len(words) and (words[at] in _KEYWORDS or _ASSIGNMENT.match(words[at])):
+        at += 2 if words[at : at + 2] == ["time", "-p"] or words[at] == "function" else 1
+    return words[at:]
 
 
 def _operands(words: list[str], with_value: frozenset[str], *, timed: bool) -> list[str]:
@@ -116,7 +141,7 @@ def _operands(words: list[str], with_value: frozenset[str], *, timed: bool) -> l
     return words[at:]
 
 
-def _shell_script(arguments: list[str]) -> str:
+def shell_script(arguments: list[str]) -> str:
     """The text after `-c`, in whatever bundle of letters it stands."""
     for at, word in enumerate(arguments):
         if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word):
