@@ -25,13 +25,13 @@ class ChatApi:
     path = "/chat/completions"
 
     def __init__(self, config: ProviderConfig, provider: str, *, is_vendor: bool) -> None:
-        """`is_vendor` says that the server is OpenAI's own. Raises `InvalidSetting`."""
+        """`is_vendor` says that the server is OpenAI's own."""
         self._config = config
         self._provider = provider
         self._is_vendor = is_vendor
         self._sends_tools = bool(config.extra.get("supports_tools", True))
         self._splits_tags = bool(config.extra.get("supports_reasoning", False))
-        self._passed = passed_on(config)
+        self._passed = passed_on(config, is_vendor=is_vendor)
         self._format = asked_format(config, self._passed)
 
     def fields(self) -> Fields:

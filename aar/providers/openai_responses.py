@@ -44,13 +44,13 @@ class ResponsesApi:
     path = "/responses"
 
     def __init__(self, config: ProviderConfig, provider: str, *, is_vendor: bool) -> None:
-        """`is_vendor` says that the server is OpenAI's own. Raises `InvalidSetting`."""
+        """`is_vendor` says that the server is OpenAI's own."""
         self._config = config
         self._provider = provider
         self._is_vendor = is_vendor
         self._reasons = reasons(config)
         self._sends_tools = bool(config.extra.get("supports_tools", True))
-        self._passed = passed_on(config)
+        self._passed = passed_on(config, is_vendor=is_vendor)
         self._asked = self._passed.get("reasoning") or {}
         self._summary = "auto" if self._reasons and not self._asked else None
         if effort := self._passed.pop("reasoning_effort", None):

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from aar.errors import InvalidSetting
 from aar.messages.provider import ProviderRequest
 from aar.messages.settings import ProviderConfig
 from aar.providers.http import is_loopback, split_url
@@ -20,7 +19,7 @@ DEFAULT_URL = "https://api.openai.com/v1"
 # Versions of Azure's older API, which has one address per deployment. The newer one needs none.
 AZURE_CHAT_VERSION, AZURE_RESPONSES_VERSION = "2024-10-21", "2025-04-01-preview"
 
-# Settings that are for Aar, and those that only other providers know. All others are sent.
+# Settings that are for Aar, those that only other providers know, and what Aar itself fills in. All others are sent.
 _OURS = frozenset(
     {
         *("api", "endpoint", "auth_header", "extra_headers", "organization", "project", "use_environment"),
@@ -28,10 +27,12 @@ _OURS = frozenset(
         *("supports_tools", "supports_reasoning", "supports_vision", "supports_audio"),
         *("timeout", "read_timeout", "first_byte_timeout", "idle_timeout", "max_tokens_field", "json_schema_def"),
         *("cache", "cache_ttl", "keep_alive", "num_ctx", "thinking_budget", "include_thoughts", "stream_endpoint"),
+        *("input", "instructions", "messages", "model", "stream", "tools"),
         *("n_ctx", "threads", "gpu_layers", "start_timeout"),
     }
 )
-_TAKEN = ("input", "instructions", "messages", "model", "stream", "tools")
+# Other providers' settings, which some hosts take and OpenAI refuses.
+_UNKNOWN_TO_VENDOR = frozenset({"betas", "thinking", "top_k"})
 
 _REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9]|codex)(?!.*-chat)")
 _SEES = re.compile(r".*(?:vision|4o)|gpt-[4-9]|o[1-9]")
@@ -82,12 +83,10 @@ def sees(config: ProviderConfig) -> bool:
     return bool(config.extra.get("supports_vision", _SEES.match(config.model)))
 
 
-def passed_on(config: ProviderConfig) -> dict[str, Any]:
-    """What of the extra settings is part of every request. Raises `InvalidSetting` for what is not theirs to set."""
-    for name in _TAKEN:
-        if name in config.extra:
-            raise InvalidSetting(f"provider.extra.{name} cannot be set: Aar fills in that part of a request")
-    return {name: value for name, value in config.extra.items() if name not in _OURS and value is not None}
+def passed_on(config: ProviderConfig, *, is_vendor: bool) -> dict[str, Any]:
+    """What of the extra settings is part of every request, to OpenAI itself or to who only speaks like it."""
+    unwanted = _OURS | _UNKNOWN_TO_VENDOR if is_vendor else _OURS
+    return {name: value for name, value in config.extra.items() if name not in unwanted and value is not None}
 
 
 def asked_format(config: ProviderConfig, passed: dict[str, Any]) -> dict[str, Any] | None:

@@ -125,7 +125,8 @@ class PostingProvider(Provider):
             return json.loads(body)
         except (ValueError, RecursionError) as error:
             said = describe_body(body[:ERROR_LIMIT].decode(errors="replace"))
-            raise BadProviderReply(f"{self._server} answered with something that is no JSON: {said}") from error
+            hint = " (check provider.base_url)" if body.lstrip()[:1] == b"<" else ""
+            raise BadProviderReply(f"{self._server} answered with something that is no JSON: {said}{hint}") from error
 
     def _warn_of_an_open_key(self, api_key: str) -> None:
         parts = urlsplit(self.endpoint)

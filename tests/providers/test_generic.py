@@ -380,7 +380,8 @@ async def test_a_web_page_is_no_answer(streaming: bool, server: Any) -> None:
         await asked(provider, streaming=streaming)
     await provider.aclose()
     assert str(caught.value) == (
-        f"{server.url}/page answered with something that is no JSON: a web page instead of an answer (Log in)"
+        f"{server.url}/page answered with something that is no JSON: a web page instead of an answer (Log in) "
+        "(check provider.base_url)"
     )
 
 
