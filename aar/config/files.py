@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from aar.config.masking import masked, repeated
 from aar.config.unknown import unknown_settings
 from aar.errors import ConfigError, InvalidSetting
 from aar.messages.settings import AgentConfig
@@ -48,14 +49,23 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 
 def exposed_keys(raw: dict[str, Any], file: Path) -> list[str]:
-    """A warning when the file holds a key to a model and others may read it."""
-    if os.name != "posix" or not file.exists() or not file.stat().st_mode & 0o044:
+    """A warning when others may write the file, or may read it and it holds a secret."""
+    if os.name != "posix" or not file.exists():
         return []
-    profiles = raw.get("providers")
-    found = [raw.get("provider"), *(profiles.values() if isinstance(profiles, dict) else ())]
-    if not any(isinstance(provider, dict) and provider.get("api_key") for provider in found):
-        return []
-    return [f"{file} holds a key and others may read it: chmod 600 {file}"]
+    status = file.stat()
+    if status.st_mode & 0o002 or (status.st_mode & 0o020 and status.st_gid != os.getegid()):
+        return [f"{file} can be changed by others, who could send your keys elsewhere: chmod 600 {file}"]
+    if status.st_mode & 0o044 and _holds_a_secret(raw):
+        return [f"{file} holds a key and others may read it: chmod 600 {file}"]
+    return []
+
+
+def _holds_a_secret(raw: dict[str, Any]) -> bool:
+    try:
+        settings = AgentConfig.model_validate(raw)
+        return masked(settings) != settings.model_dump(mode="json")
+    except ValidationError:
+        return False  # it is going to be refused anyway
 
 
 def read_object(file: Path) -> dict[str, Any]:
@@ -143,11 +153,8 @@ def _explained(item: Any, source_of: Callable[[str], str]) -> str:
 
 
 def _shown(field: str, found: Any) -> str:
-    if isinstance(found, dict):
-        return "an object"
-    if isinstance(found, list):
-        return "a list"
-    return "something else" if "key" in field.lower() or "extra" in field else repr(found)
+    is_secret = "key" in field.lower() or "extra" in field
+    return "something else" if is_secret and not isinstance(found, dict | list) else repeated(found)
 
 
 def _default_of(field: str) -> str:

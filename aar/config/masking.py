@@ -9,11 +9,13 @@ from urllib.parse import unquote
 
 from aar.messages.settings import AgentConfig, ProviderConfig
 
-__all__ = ["masked", "secret_values", "without_keys"]
+__all__ = ["masked", "repeated", "secret_values", "without_keys"]
 
 MASK = "********"
 
 _SECRET_NAME = re.compile(r"api.?key|(^|[_-])key$|auth(?!_header)|token$|secret|passw|credential|cookie", re.IGNORECASE)
+_PASSWORD_NAME = re.compile(r"api.?key|secret|passw|credential", re.IGNORECASE)
+_MAY_BE_A_KEY = re.compile(r"^(?:sk|pk|rk)-|://|[A-Za-z0-9_-]{20}")
 _URL_LOGIN = re.compile(r"(?:(?<=://)|^)[^/?#\s]*@")
 _QUERY_VALUE = re.compile(r"([?&](?!(?:api[_-])?version=)[^=&#]*=)([^&#]+)", re.IGNORECASE)  # a version is no secret
 _BARE_QUERY = re.compile(r"(?<=\?)[^=&#]+(?=#|$)")
@@ -22,12 +24,12 @@ _ADDRESS_NAME = re.compile(r"(?:^|_)(?:ur[il]|endpoint|address|proxy)$", re.IGNO
 
 def masked(config: AgentConfig) -> dict[str, Any]:
     """All settings as plain data, with keys, header values and passwords shown as asterisks."""
-    return _providers_changed(config, _mask)
+    return _changed(config, _mask, MASK)
 
 
 def without_keys(config: AgentConfig) -> dict[str, Any]:
     """All settings as plain data without any secret: what a session records. Loads as settings again."""
-    return _providers_changed(config, _strip)
+    return _changed(config, _strip, "")
 
 
 def secret_values(config: AgentConfig) -> list[str]:
@@ -35,7 +37,17 @@ def secret_values(config: AgentConfig) -> list[str]:
     found: set[str] = set()
     for provider in _providers(config):
         found.update(_secrets_in(provider))
+    found.update(_in_address(config.safety.sandbox.wsl.rootfs_url))
     return sorted((value for value in found if len(value) >= 4), key=lambda value: (-len(value), value))
+
+
+def repeated(value: Any) -> str:
+    """How an error shows a value that it found: in full, unless it may be a key that came to the wrong place."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, str) and (len(value) > 30 or _MAY_BE_A_KEY.search(value)):
+        return f"a text of {len(value)} characters"
+    return repr(value)
 
 
 def _providers(config: AgentConfig) -> Iterator[ProviderConfig]:
@@ -52,12 +64,17 @@ def _secrets_in(provider: ProviderConfig) -> Iterator[str]:
 
 def _in_extra(values: dict[str, Any]) -> Iterator[str]:
     for name, value in values.items():
-        if _is_secret(name, value):
-            yield from _texts(value)
-        elif _is_address(name, value):
-            yield from _in_address(value)
-        elif isinstance(value, dict):
-            yield from _in_extra(value)
+        yield from _texts(value) if _is_secret(name, value) else _inside(name, value)
+
+
+def _inside(name: str, value: Any) -> Iterator[str]:
+    if _is_address(name, value):
+        yield from _in_address(value)
+    elif isinstance(value, dict):
+        yield from _in_extra(value)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _inside(name, item)
 
 
 def _in_address(address: str) -> Iterator[str]:
@@ -79,12 +96,21 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner)
+    elif _is_number(value):
+        yield str(value)
 
 
 def _is_secret(name: str, value: Any) -> bool:
+    """By its name; a number is one only where no count of something has such a name (`stop_token`)."""
     if isinstance(value, dict | list):
-        return "headers" in name.lower()
+        return "headers" in name.lower() or bool(_SECRET_NAME.search(name))
+    if _is_number(value):
+        return bool(_PASSWORD_NAME.search(name))
     return isinstance(value, str) and bool(value) and bool(_SECRET_NAME.search(name))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_address(name: str, value: Any) -> bool:
@@ -97,11 +123,13 @@ def _address(address: str, mask: str) -> str:
     return _BARE_QUERY.sub(mask, _QUERY_VALUE.sub(rf"\1{mask}", address))
 
 
-def _providers_changed(config: AgentConfig, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+def _changed(config: AgentConfig, change: Callable[[dict[str, Any]], dict[str, Any]], mask: str) -> dict[str, Any]:
     data = config.model_dump(mode="json")
     if isinstance(data["provider"], dict):
         data["provider"] = change(data["provider"])
     data["providers"] = {name: change(provider) for name, provider in data["providers"].items()}
+    wsl = data["safety"]["sandbox"]["wsl"]
+    wsl["rootfs_url"] = _address(wsl["rootfs_url"], mask)
     return data
 
 
@@ -115,15 +143,26 @@ def _mask(provider: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mask_extra(values: dict[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    for name, value in values.items():
-        if _is_secret(name, value):
-            shown[name] = dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
-        elif _is_address(name, value):
-            shown[name] = _address(value, MASK)
-        else:
-            shown[name] = _mask_extra(value) if isinstance(value, dict) else value
-    return shown
+    return {
+        name: _hidden(value) if _is_secret(name, value) else _shown(name, value, MASK, _mask_extra)
+        for name, value in values.items()
+    }
+
+
+def _hidden(value: Any) -> Any:
+    """The names stay, so that one sees what was told."""
+    if isinstance(value, dict):
+        return {name: _hidden(inner) for name, inner in value.items()}
+    return [_hidden(inner) for inner in value] if isinstance(value, list) else MASK
+
+
+def _shown(name: str, value: Any, mask: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A value that is no secret by its name, with those inside it changed."""
+    if _is_address(name, value):
+        return _address(value, mask)
+    if isinstance(value, dict):
+        return change(value)
+    return [_shown(name, item, mask, change) for item in value] if isinstance(value, list) else value
 
 
 def _strip(provider: dict[str, Any]) -> dict[str, Any]:
@@ -134,12 +173,6 @@ def _strip(provider: dict[str, Any]) -> dict[str, Any]:
 
 
 def _strip_extra(values: dict[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
-    for name, value in values.items():
-        if _is_secret(name, value):
-            continue
-        if _is_address(name, value):
-            kept[name] = _address(value, "")
-        else:
-            kept[name] = _strip_extra(value) if isinstance(value, dict) else value
-    return kept
+    return {
+        name: _shown(name, value, "", _strip_extra) for name, value in values.items() if not _is_secret(name, value)
+    }

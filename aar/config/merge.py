@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aar.config.files import exposed_keys, read_settings, user_config_file, validated
+from aar.config.masking import repeated
 from aar.config.unknown import nearest, unknown_settings
 from aar.errors import InvalidSetting, UnknownSetting
 from aar.messages.settings import AgentConfig, ProviderConfig
@@ -145,14 +146,15 @@ class _Merged:
             self._take(profiles[key], f"providers.{key}", f"file {file}", file)
         elif required:
             available = ", ".join(sorted(profiles)) or "(none)"
-            text = f"Provider key '{key}' not found in providers dict. Available: {available}"
+            told = f"'{key}'" if repeated(key) == repr(key) else f"({repeated(key)})"
+            text = f"Provider key {told} not found in providers dict. Available: {available}"
             raise InvalidSetting(f"{file}: provider: {text}")
         else:
             self._forget_provider({})
 
     def _take(self, profile: Any, path: str, origin: str, file: Path) -> None:
         if not isinstance(profile, dict):
-            raise InvalidSetting(f"{file}: {path}: must be an object, but found {profile!r}.")
+            raise InvalidSetting(f"{file}: {path}: must be an object, but found {repeated(profile)}.")
         self._forget_provider(profile)
         self.origins.update({f"provider.{name}": f"file {file}" for name in profile})
         self.origins["provider.name"] = origin

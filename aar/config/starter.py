@@ -101,8 +101,11 @@ def _write(path: Path, content: str, *, force: bool) -> bool:
         return False
     target = Path(os.path.realpath(path))  # a configuration kept elsewhere and linked here stays linked
     fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    fresh.unlink(missing_ok=True)  # of a process with our number that was killed here
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
         file.write(content)
+        file.flush()
+        os.fsync(descriptor)
     os.replace(fresh, target)
     return True

@@ -287,3 +287,37 @@ def test_every_setting_is_the_flags_else_the_files_else_the_default(
         assert loaded.config == AgentConfig.model_validate({**told, **flags})
         origins = {name: "flag" if name in flags else f"file {file}" for name in {**told, **flags}}
         assert {name: origin for name, origin in loaded.origins.items() if origin != "default"} == origins
+
+
+@pytest.mark.parametrize(
+    ("mode", "provider", "told"),
+    [
+        (0o600, {"api_key": "swordfish"}, ""),
+        (0o644, {}, ""),
+        (0o644, {"api_key": "swordfish"}, "holds a key and others may read it"),
+        (0o640, {"extra": {"extra_headers": {"Authorization": "Bearer swordfish"}}}, "holds a key and others may"),
+        (0o644, {"base_url": "https://me:swordfish@host"}, "holds a key and others may read it"),
+        (0o666, {}, "can be changed by others"),
+        (0o622, {}, "can be changed by others"),
+        (0o664, {}, ""),  # a group of one's own
+    ],
+)
+def test_a_file_that_others_may_read_or_change_is_told(
+    tmp_path: Path, mode: int, provider: dict[str, Any], told: str
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"provider": {"model": "m", **provider}}))
+    file.chmod(mode)
+    warnings = merge_config(file=file, environ={}).warnings
+    assert len(warnings) == bool(told)
+    assert told in "".join(warnings)
+
+
+def test_a_key_in_the_place_of_a_providers_name_is_not_repeated(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    for provider in ("sk-ant-swordfish", {"temperature": "sk-ant-swordfish"}):
+        file.write_text(json.dumps({"provider": provider}))
+        with pytest.raises(InvalidSetting) as caught:
+            merge_config(file=file, environ={})
+        assert "swordfish" not in str(caught.value)
+        assert "a text of 16 characters" in str(caught.value)

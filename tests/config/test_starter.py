@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -204,3 +205,12 @@ def test_the_samples_are_the_ones_that_are_promised() -> None:
     ]
     assert len(json.loads(samples["reference"])["providers"]) == 8
     assert [unknown_settings(json.loads(text), name) for name, text in samples.items()] == [[]] * len(samples)
+
+
+def test_what_a_killed_run_left_behind_loosens_no_file(tmp_path: Path) -> None:
+    left = tmp_path / f".config.json.{os.getpid()}.new"
+    left.touch()
+    left.chmod(0o666)
+    write_starter_files(tmp_path)
+    assert (tmp_path / "config.json").stat().st_mode & 0o777 == 0o600
+    assert not left.exists()
