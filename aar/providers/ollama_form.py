@@ -59,6 +59,7 @@ def form_of(config: ProviderConfig) -> Form:
     think = extra.get("think", True if extra.get("supports_reasoning") else None)
     if think is not None and not isinstance(think, bool | str):
         raise InvalidSetting("provider.extra.think must be true, false or a level such as low, medium, high")
+    think = None if think == "" else think
     return Form(bool(extra.get("supports_tools", True)), think, bool(extra.get("supports_vision", True)))
 
 

@@ -253,6 +253,7 @@ async def test_how_long_a_model_is_kept_and_cutting_can_be_left_to_the_server_or
         ({"supports_reasoning": True, "think": "high"}, {"think": "high"}),
         ({"think": False}, {"think": False}),
         ({"supports_reasoning": True, "think": None}, {}),
+        ({"think": ""}, {}),
     ],
 )
 async def test_a_thinking_model_is_told_to_think(extra: dict[str, Any], sent: dict[str, Any], server: Any) -> None:
