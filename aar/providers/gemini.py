@@ -95,9 +95,9 @@ class GeminiProvider(PostingProvider):
         self._has_warned = False
 
     def _check_extra(self) -> None:
-        for name, kind in (("generation_config", dict), ("safety_settings", list)):
-            if not isinstance(self.config.extra.get(name) or kind(), kind):
-                what = "an object" if kind is dict else "a list"
+        for name, kind, what in (("generation_config", dict, "an object"), ("safety_settings", list, "a list")):
+            found = self.config.extra.get(name)
+            if found is not None and not isinstance(found, kind):
                 raise InvalidSetting(f"provider.extra.{name} must be {what}")
 
     def _open_door(self, environ: Mapping[str, str]) -> Door:

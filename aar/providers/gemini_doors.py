@@ -95,12 +95,14 @@ def _acted(parts: SplitResult, action: str, more: str = "") -> str:
 
 
 def _with_scheme(address: str) -> str:
-    """Without a scheme it is `https`, on this machine `http`."""
+    """Without a scheme it is `https`, on this machine `http`. Raises `InvalidSetting` for what is no URL."""
     address = address.strip()
-    if not address or "://" in address:
-        return address
-    host = split_url(f"http://{address}").hostname or ""
-    return f"{'http' if is_loopback(host) else 'https'}://{address}"
+    if address and "://" not in address:
+        host = split_url(f"http://{address}").hostname or ""
+        address = f"{'http' if is_loopback(host) else 'https'}://{address}"
+    if address:
+        split_url(address)
+    return address
 
 
 def model_path(model: str) -> str:
@@ -236,7 +238,7 @@ class SdkDoor:
 def _from_vendor(error: Any) -> ProviderError:
     response = error.response
     status = getattr(response, "status_code", None) or error.code or 500
-    text = getattr(response, "text", "") or str(error)
+    text = str(error) if response is None else response.text
     if 300 <= status < 400:
         text = f"redirected to {response.headers.get('location', 'nowhere')}"
     return _refusal(status, text, getattr(response, "headers", {}))

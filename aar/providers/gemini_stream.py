@@ -27,6 +27,9 @@ ANSWER_LIMIT = 8_000_000  # characters of text, thoughts and calls together
 CALL_LIMIT = 1024
 DOCUMENT_LIMIT = 64 * 1024 * 1024  # bytes of an answer in one piece
 
+# NaN and its like are no JSON: among the arguments of a call they would make every later request an invalid one.
+_JSON = json.JSONDecoder(parse_constant=lambda _: None)
+
 _STOPS = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
@@ -287,7 +290,7 @@ def _refused(what: str, provider: str) -> ContentRefused:
 def _chunks(event: str) -> list[Any]:
     """The JSON of one event, which may be an array of chunks, or lines that nobody has put empty ones between."""
     try:
-        found = json.loads(event)
+        found = _JSON.decode(event)
     except (ValueError, RecursionError) as error:
         if event.strip() == "[DONE]":
             return ["[DONE]"]
