@@ -22,17 +22,17 @@ PROVIDER_SECRETS = frozenset(
         "REPLICATE_API_TOKEN",
     }
 )
-ENDPOINTS = frozenset({"GENERIC_ENDPOINT"})
-"""These hold an address, which may hold a login."""
-
 _VENDORS = (
     "ANTHROPIC|CLAUDE|OPENAI|AZURE_OPENAI|AZURE_AI|OPENROUTER|GEMINI|GENERIC|GOOGLE_AI|GOOGLE_GENAI|MISTRAL|GROQ|COHERE"
     "|DEEPSEEK|XAI|GROK|TOGETHER|FIREWORKS|PERPLEXITY|CEREBRAS|NVIDIA|REPLICATE|HF|HUGGINGFACE|OLLAMA|DASHSCOPE|MOONSHOT"
 )
 _SECRET = re.compile(
-    rf".*_API_?(?:KEYS?|TOKEN)(?:_\d+)?|(?:{_VENDORS})(?:_\w+)?_(?:KEYS?|TOKENS?|SECRETS?)(?:_\d+)?", re.DOTALL
+    rf".*_API_?(?:KEYS?|TOKEN)(?:_\d+)?|(?:{_VENDORS})(?:_\w+)?_(?:KEYS?|TOKENS?|SECRETS?)"
+    r"(?:_(?!FILE$|PATH$|NAME$)\w+)?",
+    re.DOTALL,
 )
-_LOGIN = re.compile(r"(?:(?<=://)|^)[^/?#\s]*@")
+_ENDPOINT = re.compile(rf"(?:{_VENDORS})(?:_\w+)?_(?:ENDPOINT|BASE_URL|API_BASE|URL|HOST)")
+_LOGIN = re.compile(r"(?:(?<=://)|^)[^/?#\s]*@|[?#].*", re.DOTALL)  # and what follows the path, where keys may stand
 
 
 def child_environment(
@@ -40,12 +40,13 @@ def child_environment(
 ) -> dict[str, str]:
     """`base` (this process's environment) without model keys, logins to models and Aar's own tokens, then `extra`.
 
-    Names in `keep` stay although they look like keys. `extra` is taken as it is: whoever names a value means it.
+    Addresses of models lose their login and all that follows the path. Names in `keep` stay although they look like
+    keys. `extra` is taken as it is: whoever names a value means it.
     """
     source = os.environ if base is None else base
     kept = frozenset(keep)
     passed = {
-        name: _LOGIN.sub("", value) if name in ENDPOINTS and name not in kept else value
+        name: _LOGIN.sub("", value) if _ENDPOINT.fullmatch(name) and name not in kept else value
         for name, value in source.items()
         if name in kept or not _is_secret(name)
     }

@@ -15,6 +15,7 @@ import trio
 
 from aar.processes.environment import child_environment
 from aar.processes.orphans import reap_stale
+from aar.processes.privacy import close_to_others
 
 __all__ = ["Guard", "current_guard", "open_guard"]
 
@@ -72,6 +73,7 @@ class Guard:
                 ours.close()
                 raise
         self._requests = trio.socket.from_stdlib_socket(ours)
+        close_to_others()  # before the first command, while the guard is still starting
         await reap_stale()  # what an Aar left behind that was killed together with its guard
 
     async def _stop(self) -> None:

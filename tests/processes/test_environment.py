@@ -23,6 +23,7 @@ OURS = {
     "ANTHROPIC_KEY": "canary",
     "OPENAI_API_KEY_2": "canary",
     "OPENROUTER_TOKEN": "canary",
+    "ANTHROPIC_API_KEY_WORK": "canary",
     "AAR_HTTP_TOKEN": "canary",
 }
 
@@ -53,7 +54,18 @@ async def test_neither_the_command_nor_its_keeper_carries_a_key(monkeypatch: pyt
     assert b"canary-4711" not in seen
 
 
-def test_the_address_of_a_model_server_loses_its_login() -> None:
-    base = {"GENERIC_ENDPOINT": "https://ada:canary@models.example/v1", "OTHER": "https://ada:own@example.org"}
-    assert child_environment(base=base) == base | {"GENERIC_ENDPOINT": "https://models.example/v1"}
-    assert child_environment(base=base, keep=["GENERIC_ENDPOINT"]) == base
+@pytest.mark.parametrize("name", ["GENERIC_ENDPOINT", "OPENAI_BASE_URL", "OLLAMA_HOST", "AZURE_OPENAI_ENDPOINT"])
+@pytest.mark.parametrize(
+    ("address", "passed"),
+    [
+        ("https://ada:canary@models.example/v1", "https://models.example/v1"),
+        ("ada:canary@models.example", "models.example"),
+        ("https://models.example/v1?key=canary", "https://models.example/v1"),
+        ("https://models.example/v1#canary", "https://models.example/v1"),
+        ("http://localhost:8080/v1", "http://localhost:8080/v1"),
+    ],
+)
+def test_the_address_of_a_model_server_loses_its_login_and_its_keys(name: str, address: str, passed: str) -> None:
+    base = {name: address, "OTHER_URL": "https://ada:own@example.org/?key=own", "ANTHROPIC_API_KEY_FILE": "/a"}
+    assert child_environment(base=base) == base | {name: passed}
+    assert child_environment(base=base, keep=[name]) == base
