@@ -60,9 +60,9 @@ class Outbox:
     def __exit__(self, *_: object) -> None:
         self._send.close()
 
-    async def put(self, event: Event) -> None:
-        """Hand over one event. When this returns, a fact is on record."""
-        await (await self.hand_over(event)).taken.wait()
+    async def put(self, *events: Event) -> None:
+        """Hand over some events. When this returns, facts are on record, and so is all that led to this call."""
+        await (await self.hand_over(*events)).taken.wait()
 
     async def hand_over(self, *events: Event) -> Parcel:
         """The same for some, without waiting until they are on record."""
@@ -209,6 +209,7 @@ async def _ask(bench: Workbench, spec: ToolSpec, call: ToolCall, verdict: Verdic
         reason=verdict.reason,
         timeout=bench.config.safety.acp_approval_timeout,
     )
+    await outbox.put()  # whoever looks after approvals may be busy; nobody else has to wait for what the model said
     async with bench.approvals.asking(question) as answer:
         await outbox.put(
             ApprovalRequested(
@@ -252,9 +253,7 @@ async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox,
     limit = bench.config.tools.command_timeout
     started = trio.current_time()
     output, is_error = "", False
-    scope = trio.CancelScope()
-    if limit:
-        scope.deadline = started + limit
+    scope = trio.CancelScope(deadline=started + limit if limit else float("inf"))
     try:
         with _LiveOutput(call.tool_call_id, outbox, progress, bench.config.tools.max_output_chars) as live, scope:
             context = _tool_context(bench, call, live)
@@ -304,7 +303,7 @@ class _LiveOutput:
         self._left = limit
         self._waiting: list[str] = []
         self._is_showing = False
-        self._scope = trio.CancelScope()
+        self._scope: trio.CancelScope | None = None
 
     def __enter__(self) -> _LiveOutput:
         return self
@@ -312,7 +311,8 @@ class _LiveOutput:
     def __exit__(self, *_: object) -> None:
         """The result comes next and says it all; an abandoned thread may go on talking to nobody."""
         self._left = 0
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
 
     def report(self, text: str) -> None:
         """From the tool's task or from its worker thread; never waits for a reader."""

@@ -49,7 +49,6 @@ from aar.usage import budget_error
 __all__ = ["CANCELLED", "Controls", "run_turn"]
 
 CANCELLED = "Agent cancelled"
-HOLD_TIMEOUT = 0.01  # seconds that an answer may wait for the start of its first call, to be written with it
 _HARMLESS = {SideEffect.NONE, SideEffect.READ}
 _REFUSALS = ("refusal", "content_filter", "refused", "safety")
 
@@ -244,7 +243,7 @@ async def _record_answer(
         extra={"session_id": session.session_id, "trace_id": session.trace_id},
     )
     if calls and not bench.hooks.before_tool_call:  # a hook may look at the session
-        bench.journal.hold(*facts)
+        bench.journal.hold(*facts)  # for a moment: until the first of the calls starts, or has to wait for something
     else:
         await bench.journal.append(*facts)
     return calls
@@ -304,10 +303,6 @@ async def _run_tools(bench: Workbench, calls: Sequence[ToolCall], progress: Prog
     from aar.actors.tool_executor import tool_executor  # with the first call: policy and tools are a tenth of a start
 
     async with tool_executor(bench, calls, progress) as happenings:
-        first: list[Event] = []
-        with trio.move_on_after(HOLD_TIMEOUT):  # calls start at once, nearly always: then it is one write
-            first = await anext(happenings, first)
-        await _take_in(bench.journal, first)
         async for events in happenings:
             await _take_in(bench.journal, events)
 

@@ -48,8 +48,16 @@ class _Trip:
             return True
         return not self._settled.acquire(blocking=False)  # the thread may have returned at this very moment
 
+    def work_off(self) -> None:
+        """In the thread."""
+        for piece in self.pieces:
+            try:
+                piece.work()
+            except BaseException as error:  # it belongs to the task that waits for this piece
+                piece.error = error
+
     def come_back(self) -> bool:
-        """From the thread, at the end: whether somebody still stands at the gate."""
+        """In the thread, at the end: whether somebody still stands at the gate."""
         if not self._settled.acquire(blocking=False):
             return False
         self._gate.release()
@@ -108,13 +116,13 @@ class Batching:
         self._out += 1
         self._left_at = trio.current_time()
 
-        def travel() -> None:
-            _work_off(trip.pieces)
+        def back(_: object) -> None:
             if not trip.come_back():
                 with suppress(trio.RunFinishedError):  # then nobody waits any more
                     token.run_sync_soon(self._arrive, token, trip)
 
-        trio.lowlevel.start_thread_soon(travel, _nobody, "journal writes")
+        # Without a name for the thread: to give it one and take it back costs as much as a write.
+        trio.lowlevel.start_thread_soon(trip.work_off, back)
         is_back = trip.is_back_within(glance)
         if glance:
             self._no_glance_before = time.monotonic() + (_CROWD if is_back else _NO_GLANCE)
@@ -130,15 +138,3 @@ class Batching:
             self._out -= 1
             if self._waiting:
                 self._depart()
-
-
-def _work_off(pieces: list[_Piece]) -> None:
-    for piece in pieces:
-        try:
-            piece.work()
-        except BaseException as error:  # it belongs to the task that waits for this piece
-            piece.error = error
-
-
-def _nobody(_: object) -> None:
-    """The trip itself tells of its return."""

@@ -45,6 +45,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._prefix = os.path.join(path, "")
 
     def prepare(self) -> None:
         """Create the folder and what is missing above it, for this user alone."""
@@ -61,14 +62,27 @@ class Folder:
         finally:
             os.close(folder)
 
+    def open_file(self, name: str, flags: int, folder: int | None = None) -> tuple[int, os.stat_result]:
+        """A descriptor of a regular file in the folder, for the caller to close, and its status; a new one is 0600.
+
+        Without a descriptor of the folder it is one step for the system, which looks up both.
+        """
+        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        file = os.open(f"{self._prefix}{name}" if folder is None else name, flags, 0o600, dir_fd=folder)
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.EPERM, "not a regular file", str(self.path / name))
+        except BaseException:
+            os.close(file)
+            raise
+        return file, found
+
     @contextmanager
     def file(self, name: str, flags: int, folder: int) -> Iterator[int]:
-        """A descriptor of a regular file in the folder, closed after the block; a new one is 0600."""
-        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        file = os.open(name, flags, 0o600, dir_fd=folder)
+        """The same for the length of a block."""
+        file, _ = self.open_file(name, flags, folder)
         try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise OSError(errno.EPERM, "not a regular file", str(self.path / name))
             yield file
         finally:
             os.close(file)
