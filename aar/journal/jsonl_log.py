@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import trio
@@ -175,18 +174,26 @@ class JsonlLog:
                 self._release()
 
     def _append(self, data: bytes, sync: bool) -> None:
+        if not (sync or self._has_rest or self._is_doubtful or self._inode is None):
+            self._write(data)  # nearly always, and so with as few calls of the system as can be
+            return
         with self._folder.opened() as folder:
             self._recover(folder)
-            with self._file(folder) as file:
-                try:
-                    write_all(file, data)
-                    if sync:
-                        self._sync(file, folder)
-                except OSError:
-                    self._has_rest = True
-                    os.ftruncate(file, self._size)
-                    self._has_rest = False
-                    raise
+            self._write(data, folder, sync)
+
+    def _write(self, data: bytes, folder: int | None = None, sync: bool = False) -> None:
+        file = self._open(folder)
+        try:
+            write_all(file, data)
+            if sync and folder is not None:
+                self._sync(file, folder)
+        except OSError:
+            self._has_rest = True
+            os.ftruncate(file, self._size)
+            self._has_rest = False
+            raise
+        finally:
+            os.close(file)
 
     def _sync(self, file: int, folder: int) -> None:
         try:
@@ -206,21 +213,20 @@ class JsonlLog:
             os.fsync(folder)
             self._is_new = False
 
-    @contextmanager
-    def _file(self, folder: int) -> Iterator[int]:
+    def _open(self, folder: int | None) -> int:
         """The file, at the length we left it. Raises `SequenceConflict` when somebody else has been there."""
         create = os.O_CREAT | os.O_EXCL if self._inode is None else 0
         try:
-            with self._folder.file(self._name, os.O_WRONLY | os.O_APPEND | create, folder) as file:
-                found = os.fstat(file)
-                self._inode = self._inode or found.st_ino
-                if (found.st_ino, found.st_size) != (self._inode, self._size):
-                    raise SequenceConflict(f"{self.path} was changed by somebody else. Load the session again.")
-                yield file
+            file, found = self._folder.open_file(self._name, os.O_WRONLY | os.O_APPEND | create, folder)
         except FileExistsError as error:
             raise SequenceConflict(f"{self.path} was made by somebody else. Load the session again.") from error
         except FileNotFoundError as error:
             raise StoreUnavailable(f"{self.path} was removed or renamed while its session was open.") from error
+        self._inode = self._inode or found.st_ino
+        if found.st_ino != self._inode or found.st_size != self._size:
+            os.close(file)
+            raise SequenceConflict(f"{self.path} was changed by somebody else. Load the session again.")
+        return file
 
     def _recover(self, folder: int) -> None:
         """After a failure: cut off what was never promised, and after a failed sync write everything anew."""
