@@ -20,6 +20,7 @@ FACES = [
     "agent",
     "local",
     "runtime",
+    "catalogue",
     "extensions",
     "client",
     "engine",

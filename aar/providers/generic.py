@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlunsplit
 
 from aar.errors import ProviderError
-from aar.messages.provider import ProviderRequest, ProviderResponse
+from aar.messages.provider import ModelInfo, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
 from aar.providers.bodies import error_text
 from aar.providers.failures import error_for_status, error_in_answer
 from aar.providers.headers import request_headers
 from aar.providers.http import HttpPool, is_loopback, split_url
 from aar.providers.openai_fields import Fields
+from aar.providers.openai_models import parse_models
 from aar.providers.openai_stream import ChatStream
 from aar.providers.openai_wire import encode_json, encode_message, encode_tools, parse_answer, response_format
 from aar.providers.posting import PostingProvider
@@ -83,6 +84,19 @@ class GenericProvider(PostingProvider):
     async def aclose(self) -> None:
         if self._owns_pool:
             await self._pool.aclose()
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """What the server lists beside the endpoint; nothing for an endpoint of another form."""
+        root, is_usual, _ = self.endpoint.partition("/chat/completions")
+        if not is_usual:
+            return ()
+        with self._own_errors():
+            async with self._pool.open_stream("GET", f"{root}/models", headers=self._sent_headers) as response:
+                if not response.is_success:
+                    text = self._secrets.hide(await error_text(response))
+                    raise error_for_status(response.status_code, text, response.headers, self.name)
+                listed = await self._json(response)
+        return parse_models(listed, provider=self.name, server=self._server)
 
     # --- asking -------------------------------------------------------------------------------
 

@@ -10,13 +10,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from aar.errors import BadProviderReply, InvalidSetting, ProviderError, ProviderUnauthorized
+from aar.errors import InvalidSetting, ProviderError, ProviderUnauthorized
 from aar.messages.provider import ImageLimits, ModelInfo, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
 from aar.providers.failures import as_provider_error, error_for_status
 from aar.providers.headers import request_headers
 from aar.providers.http import CONNECT_TIMEOUT, HttpPool
 from aar.providers.openai_chat import ChatApi
+from aar.providers.openai_models import parse_models
 from aar.providers.openai_responses import ResponsesApi
 from aar.providers.openai_settings import place_of, reasons, sees
 from aar.providers.posting import AnswerReading, PostingProvider
@@ -116,10 +117,7 @@ class OpenAIProvider(PostingProvider):
                     listed = await self._json(response)
             except _Refused as error:
                 raise error.as_provider_error from error.__cause__
-        try:
-            return tuple(sorted(_model(entry) for entry in listed["data"]))
-        except (AttributeError, KeyError, TypeError) as error:
-            raise BadProviderReply(f"{self._server} lists no models", provider=self.name) from error
+        return parse_models(listed, provider=self.name, server=self._server)
 
     # --- asking -------------------------------------------------------------------------------
 
@@ -226,9 +224,3 @@ def _custom_headers(environ: Mapping[str, str]) -> dict[str, str]:
     """Headers from the variable that the vendor's package reads, too: a line each."""
     lines = (line.partition(":") for line in environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines())
     return {name.strip().lower(): value.strip() for name, colon, value in lines if colon}
-
-
-def _model(entry: Mapping[str, Any]) -> ModelInfo:
-    told = (entry.get(name) for name in ("context_window", "context_length", "max_model_len"))
-    window = next((count for count in told if isinstance(count, int)), None)
-    return ModelInfo(str(entry["id"]), context_window=window)
