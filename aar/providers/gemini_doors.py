@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import SplitResult, quote, urlunsplit
 
-from aar.errors import ProviderError
+from aar.errors import MissingPackage, ProviderError
 from aar.providers.bodies import error_text
 from aar.providers.failures import error_for_status
 from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, split_url
@@ -203,12 +203,12 @@ class SdkDoor:
         from google.genai.errors import APIError
 
         async with self._clients.client() as client:
-            inner = client._api_client
-            request = inner._build_request(method, path, {})
+            build, send = _lower_level(client)
+            request = build(method, path, {})
             request.data = body
-            request.timeout = httpx2.Timeout(None, connect=CONNECT_TIMEOUT)  # type: ignore[assignment]
+            request.timeout = httpx2.Timeout(None, connect=CONNECT_TIMEOUT)
             try:
-                answer = await inner._async_request(request, stream=True)
+                answer = await send(request, stream=True)
             except APIError as error:
                 raise _from_vendor(error) from error
             response: Any = answer.response_stream  # the HTTP client's own answer, unread
@@ -233,6 +233,17 @@ class SdkDoor:
             async_client_args={"verify": unused, "ssl": unused},
         )
         return genai.Client(vertexai=False, api_key=self._api_key, http_options=options)
+
+
+def _lower_level(client: genai.Client) -> tuple[Any, Any]:
+    try:
+        return client._api_client._build_request, client._api_client._async_request
+    except AttributeError as error:
+        raise MissingPackage(
+            "This version of google-genai is not known to Aar: pip install 'aar-agent[gemini]' gets one that is, and "
+            f"with provider.base_url set to {API_ROOT} none is needed",
+            provider="gemini",
+        ) from error
 
 
 def _from_vendor(error: Any) -> ProviderError:

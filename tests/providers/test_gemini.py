@@ -412,6 +412,16 @@ async def test_the_level_of_the_vendors_client_that_is_used_is_there(server: Any
     assert "response_stream" in inspect.signature(HttpResponse.__init__).parameters
 
 
+async def test_a_version_of_the_vendors_client_without_that_level_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.genai._api_client import BaseApiClient
+
+    monkeypatch.delattr(BaseApiClient, "_async_request")
+    provider = provider_at("http://localhost:1", "sdk")
+    with pytest.raises(MissingPackage, match="This version of google-genai is not known to Aar"):
+        await provider.complete(asking())
+    await provider.aclose()
+
+
 async def test_nothing_of_the_environment_gets_into_the_vendors_client(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
