@@ -79,9 +79,9 @@ class MessageBody:
             options["tool_choice"] = {"type": "none"}
         if self._cache_control:
             messages = wire.marked(messages, self._cache_control)
-        # The conversation comes first and grows at its end: equal starts are equal bytes.
-        lead = b'{"messages":[' + b",".join(messages) + b"],"
-        return lead + encode_json(options)[1:-1] + _system(request.system, self._cache_control) + tools + b"}"
+        # The conversation comes first and grows at its end: equal starts are equal bytes. It may be big: one join.
+        rest = encode_json(options)[1:-1] + _system(request.system, self._cache_control) + tools
+        return b"".join([b'{"messages":[', b",".join(messages), b"],", rest, b"}"])
 
     def _tools(self, request: ProviderRequest, messages: list[bytes]) -> bytes:
         if not self._has_tools:

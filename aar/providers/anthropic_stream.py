@@ -79,10 +79,10 @@ class _Block:
 
 
 class MessageStream:
-    """Reads the events of one answer. `stop` is the server's stop reason; `is_over` that the last event was seen."""
+    """Reads the events of one answer. `finish` is the server's stop reason; `is_over` that the last event was seen."""
 
     def __init__(self, *, model: str) -> None:
-        self.stop = ""
+        self.finish = ""
         self.is_over = False
         self._model = model
         self._request_id = ""
@@ -135,24 +135,24 @@ class MessageStream:
 
         Raises `AnswerCut` when the stream has stopped before the answer was finished.
         """
-        if not self.stop and not self.is_over:
+        if not self.finish and not self.is_over:
             raise AnswerCut("the stream ended in the middle of the answer", provider=NAME)
         calls = self._calls()
         thoughts = [block.thought() for block in self._blocks if block.kind != "tool_use"]
         meta = ProviderMeta(provider=NAME, model=self._model, usage=self._counts(), request_id=self._request_id)
         last = StreamDelta(
             done=True,
-            stop_reason=stop_reason(self.stop, has_calls=bool(calls)),
+            stop_reason=stop_reason(self.finish, has_calls=bool(calls)),
             meta=meta,
             reasoning=tuple(thought for thought in thoughts if thought is not None),
         )
         return [*(StreamDelta(tool_call_delta=call) for call in calls), last]
 
     def _calls(self) -> list[ToolCall]:
-        if self.stop == "refusal":
+        if self.finish == "refusal":
             return []  # what was said up to a refusal is not to be acted upon
         blocks = [block for block in self._blocks if block.kind == "tool_use"]
-        is_cut = stop_reason(self.stop) == "max_tokens"
+        is_cut = stop_reason(self.finish) == "max_tokens"
         return tool_calls(((block.id, block.name, block.arguments or None) for block in blocks), is_cut=is_cut)
 
     def _counts(self) -> dict[str, int]:
@@ -229,9 +229,9 @@ class MessageStream:
 
     def _take_end(self, event: dict[str, Any]) -> None:
         delta = event.get("delta") or {}
-        self.stop = text_of(delta.get("stop_reason")) or self.stop
+        self.finish = text_of(delta.get("stop_reason")) or self.finish
         self._count(event.get("usage"))
-        if self.stop == "refusal":
+        if self.finish == "refusal":
             details = delta.get("stop_details") or {}
             _log.warning("The model refused: %s", details.get("explanation") or details.get("category") or "no reason")
 
