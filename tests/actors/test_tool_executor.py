@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import trio
+import trio.testing
 
 from aar.actors.tool_executor import MAX_AT_ONCE, MAX_CALLS
 from aar.hooks import Block, Hooks
@@ -368,6 +369,87 @@ async def test_nothing_with_an_effect_starts_before_its_start_is_on_the_disk(liv
         assert syncs == [True, True]
         counts = session._journal._log.statistics()
         assert counts.syncs == 2  # before the write, and at the end of the turn
+
+
+def appends_of(session) -> int:
+    return session._journal._log.statistics().appends
+
+
+async def test_a_step_with_a_call_is_two_writes(live, tools) -> None:
+    tools.register("echo")(echoed)
+    provider = ScriptedProvider()
+    for number in range(10):
+        provider.call("echo", text=str(number))
+    async with live(provider.text("done"), settings(), tools=tools) as session:
+        before = appends_of(session)
+        await session.prompt("go")
+        assert appends_of(session) - before == 10 * 2 + len(["the prompt", "the last answer", "the end of the turn"])
+
+
+async def test_results_that_waited_for_an_earlier_one_are_one_write_with_it(live, tools) -> None:
+    gate = trio.Event()
+
+    @tools.register("last")
+    async def last() -> str:
+        await gate.wait()
+        return "last"
+
+    tools.register("echo")(echoed)
+    echoes = [("echo", {"text": str(number)}) for number in range(MAX_AT_ONCE - 1)]
+    provider = ScriptedProvider().calls(("last", {}), *echoes).text("done")
+    async with live(provider, settings(), tools=tools) as session, trio.open_nursery() as nursery:
+        nursery.start_soon(session.prompt, "go")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert results(session) == []
+        before = appends_of(session)
+        gate.set()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert appends_of(session) - before == len(["all results", "the last answer", "the end of the turn"])
+        assert [result.output for result in results(session)] == ["last", *map(str, range(MAX_AT_ONCE - 1))]
+
+
+async def echoed(text: str) -> str:
+    return text
+
+
+async def test_a_tool_and_a_hook_find_on_record_what_led_to_them(live, tools) -> None:
+    seen = []
+
+    def look(what: str) -> None:
+        kinds = [event.type for event in facts_of(session)]
+        seen.append((what, kinds[kinds.index("user_message") + 1 :]))
+
+    @tools.register("look")
+    async def tool() -> str:
+        look("tool")
+        return ""
+
+    async def hook(call):
+        look("hook")
+
+    answer = ["provider_meta", "tool_call", "assistant_message"]
+    for hooks in (Hooks(), Hooks(before_tool_call=(hook,))):
+        async with live(ScriptedProvider().call("look").text("x"), settings(), tools=tools, hooks=hooks) as session:
+            await session.prompt("go")
+    assert seen == [
+        ("tool", [*answer, "tool_started"]),
+        ("hook", answer),
+        ("tool", [*answer, "tool_started"]),
+    ]
+
+
+async def test_the_model_is_asked_again_when_all_results_are_on_record(live, tools) -> None:
+    tools.register("echo")(echoed)
+    stored = []
+
+    def answer(request):
+        stored.append([event.type for event in facts_of(session)][-1])
+        return "done"
+
+    provider = ScriptedProvider().calls(("echo", {"text": "a"}), ("echo", {"text": "b"})).reply(answer)
+    async with live(provider, settings(), tools=tools) as session:
+        await session.prompt("go")
+    assert stored == ["tool_result"]
 
 
 @pytest.mark.covers("TOOL-41")

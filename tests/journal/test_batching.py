@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from aar.journal import batching as batching_module
 from aar.journal.batching import Batching
 
 
@@ -134,3 +137,96 @@ async def test_work_that_waits_is_shared_out_among_several_threads() -> None:
         assert threads == []
         gate.set()
     assert (len(threads), len(set(threads))) == (6, 2)
+
+
+# --- a glance at the gate -----------------------------------------------------------------------
+
+
+async def turns_of_the_loop(work: Callable[[], Awaitable[None]]) -> int:
+    """How often the loop goes round while `work` is done."""
+    counter = Rounds()
+    trio.lowlevel.add_instrument(counter)
+    await work()
+    trio.lowlevel.remove_instrument(counter)
+    return counter.count
+
+
+class Rounds(trio.abc.Instrument):
+    count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+def patient(monkeypatch: pytest.MonkeyPatch, seconds: float = 10.0) -> Batching:
+    """One that waits at the gate for so long, so that a busy machine changes nothing."""
+    monkeypatch.setattr(batching_module, "_GLANCE", seconds)
+    monkeypatch.setattr(batching_module, "_CROWD", 0.0)
+    return Batching(4, glances=True)
+
+
+async def test_short_work_is_done_in_a_thread_without_the_loop_going_to_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    batching = patient(monkeypatch)
+    threads: list[int] = []
+
+    async def work() -> None:
+        for _ in range(20):
+            await batching.run(lambda: threads.append(threading.get_ident()))
+
+    assert await turns_of_the_loop(work) == 0
+    assert len(threads) == 20
+    assert threading.get_ident() not in threads
+
+
+async def test_an_error_is_seen_from_the_gate_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    batching = patient(monkeypatch)
+    with pytest.raises(ZeroDivisionError):
+        await batching.run(lambda: 1 // 0)
+
+
+async def test_long_work_stops_the_loop_for_a_glance_only_and_the_next_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batching = patient(monkeypatch, 0.001)
+    gates = [threading.Event(), threading.Event()]
+    monkeypatch.setattr(batching_module, "_NO_GLANCE", 1000.0)
+    for gate in gates:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(batching.run, lambda gate=gate: gate.wait(20))
+            await trio.testing.wait_all_tasks_blocked()  # the loop goes on although the work does not
+            gate.set()
+    assert await turns_of_the_loop(lambda: batching.run(lambda: None)) > 0
+
+
+async def test_those_who_come_in_a_crowd_share_their_trips(monkeypatch: pytest.MonkeyPatch) -> None:
+    batching = patient(monkeypatch)
+    monkeypatch.setattr(batching_module, "_CROWD", 1000.0)
+    threads: list[tuple[int, int]] = []
+    trips = 0
+    really = trio.lowlevel.start_thread_soon
+
+    def counting(*arguments: Any) -> None:
+        nonlocal trips
+        trips += 1
+        really(*arguments)
+
+    monkeypatch.setattr(trio.lowlevel, "start_thread_soon", counting)
+    async with trio.open_nursery() as nursery:
+        for number in range(50):
+            nursery.start_soon(batching.run, lambda number=number: threads.append((number, threading.get_ident())))
+    assert len(threads) == 50
+    assert trips == 3  # one alone, the next while nobody else has come yet, and all others together
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.00001, 0.0001, 0.001])
+async def test_whoever_leaves_the_gate_hears_of_the_return_once(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    batching = patient(monkeypatch, seconds)
+    monkeypatch.setattr(batching_module, "_NO_GLANCE", 0.0)
+    done: list[int] = []
+    with trio.fail_after(30):
+        for number in range(300):
+            await batching.run(lambda number=number: done.append(number))
+    assert done == list(range(300))
+    assert batching._out == 0

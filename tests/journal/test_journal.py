@@ -83,6 +83,63 @@ async def test_a_write_that_fails_has_not_happened(open_journal) -> None:
     assert again.seq == 2
 
 
+async def test_facts_that_are_held_are_nowhere_until_they_are_first_in_the_next_write(open_journal) -> None:
+    store = MemoryStore()
+    journal = await open_journal(store)
+    await journal.append(TurnStarted(), turn_id="t1")
+    journal.hold(*said("a", "b"))
+    journal.hold(*said("c"))
+    assert journal.seq == len(journal.records) == len((await store.load("one")).records) == 1
+    assert [record.seq for record in await journal.append(*said("d"))] == [5]
+    found = [(record.seq, record.turn_id) for record in journal.records]
+    assert found == [(1, "t1"), (2, "t1"), (3, "t1"), (4, "t1"), (5, "t1")]
+    assert [event.content for event in journal.session.events[1:]] == ["a", "b", "c", "d"]
+    assert (await store.load("one")).records == journal.records
+    assert store._writes == 2
+
+
+async def test_flushing_writes_what_is_held_and_otherwise_nothing(open_journal) -> None:
+    store = MemoryStore()
+    journal = await open_journal(store)
+    await journal.flush()
+    assert store._writes == 0
+    journal.hold(*said("a"))
+    await journal.flush()
+    await journal.flush()
+    assert (store._writes, journal.seq) == (1, 1)
+
+
+async def test_what_is_held_outlives_a_write_that_fails_and_no_crash(open_journal) -> None:
+    journal = await open_journal(MemoryStore(faults={1: Fault(error=StoreUnavailable("full"))}))
+    journal.hold(*said("a"))
+    with pytest.raises(StoreUnavailable):
+        await journal.append(*said("b"))
+    assert journal.records == []
+    await journal.append(*said("c"))
+    assert [event.content for event in journal.session.events] == ["a", "c"]
+    journal.hold(*said("d"))
+    journal.refold()
+    await journal.flush()
+    assert [event.content for event in journal.session.events] == ["a", "c"]
+
+
+async def test_what_is_held_while_a_write_is_under_way_comes_after_it(open_journal, autojump_clock) -> None:
+    journal = await open_journal(MemoryStore(faults={1: Fault(delay=1)}))
+    journal.hold(*said("a"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(journal.append, *said("b"))
+        await trio.testing.wait_all_tasks_blocked()
+        journal.hold(*said("c"))
+    await journal.append(*said("d"))
+    assert [event.content for event in journal.session.events] == ["a", "b", "c", "d"]
+
+
+async def test_a_hint_cannot_be_held(open_journal) -> None:
+    journal = await open_journal()
+    with pytest.raises(InvalidMessage):
+        journal.hold(StreamChunk(text="x"))
+
+
 async def test_a_write_that_has_begun_is_not_cancelled(open_journal, autojump_clock) -> None:
     store = MemoryStore(faults={1: Fault(delay=5)})
     journal = await open_journal(store)
