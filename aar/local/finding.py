@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import trio
 
+from aar.errors import InvalidSetting, MissingPackage
 from aar.messages.settings import ProviderConfig
-from aar.providers import PROVIDERS
+from aar.providers import open_provider
 from aar.providers.http import HttpPool, open_chunks
 
 __all__ = ["DEFAULT_SERVERS", "Found", "find_model"]
@@ -42,44 +42,36 @@ class _Key:
     variable: str
     provider: str
     model: str
-    instead: str = ""  # how to use this key while its adapter is missing
 
 
 _KEYS = (
     _Key("ANTHROPIC_API_KEY", "anthropic", "claude-sonnet-4-6"),
-    _Key(
-        "OPENAI_API_KEY",
-        "openai",
-        "gpt-5.4",
-        " To use this key now: set GENERIC_ENDPOINT=https://api.openai.com/v1 and GENERIC_API_KEY, and give --model.",
-    ),
+    _Key("OPENAI_API_KEY", "openai", "gpt-5.4"),
     _Key("GEMINI_API_KEY", "gemini", "gemini-2.5-pro"),
 )
 
 
 async def find_model(environ: Mapping[str, str], *, servers: Mapping[str, str] = DEFAULT_SERVERS) -> Found:
-    """The first of: a key in `environ` whose adapter is there, `GENERIC_ENDPOINT`, a server that has a model.
+    """The first of: a key in `environ` whose package is installed, `GENERIC_ENDPOINT`, a server that has a model.
 
     All `servers` (name to base URL, in order of preference) are asked at the same time, for 0.3 s altogether; nothing
     but these addresses is contacted. Never raises for a server that is not there or answers nonsense.
     """
     passed_over: list[str] = []
     for key in _KEYS:
-        if not environ.get(key.variable, "").strip():
+        value = environ.get(key.variable, "").strip()
+        if not value:
             continue
-        if _has_adapter(key.provider):
-            chosen = ProviderConfig(name=key.provider, model=key.model)
-            return Found(chosen, (*passed_over, f"Using {chosen.label}, because {key.variable} is set."))
-        passed_over.append(
-            f"{key.variable} is set, but this version of Aar has no provider '{key.provider}' yet.{key.instead}"
-        )
+        chosen = ProviderConfig(name=key.provider, model=key.model)
+        try:
+            open_provider(chosen.model_copy(update={"api_key": value}))
+        except (MissingPackage, InvalidSetting) as error:
+            passed_over.append(f"{key.variable} is set, but: {error}")
+            continue
+        return Found(chosen, (*passed_over, f"Using {chosen.label}, because {key.variable} is set."))
     if environ.get("GENERIC_ENDPOINT", "").strip():
         return _configured_endpoint(environ["GENERIC_ENDPOINT"].strip(), passed_over)
     return await _running_server(servers, passed_over)
-
-
-def _has_adapter(provider: str) -> bool:
-    return importlib.util.find_spec(PROVIDERS[provider].partition(":")[0]) is not None
 
 
 def _configured_endpoint(endpoint: str, passed_over: list[str]) -> Found:

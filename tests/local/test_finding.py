@@ -127,18 +127,21 @@ async def test_a_configured_endpoint_comes_before_what_runs_by_chance() -> None:
     )
 
 
-async def test_a_key_without_its_adapter_is_mentioned_and_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROVIDERS, "gemini", "aar.providers.not_there:Provider")
+async def test_a_key_whose_package_is_missing_is_mentioned_with_its_name_and_the_search_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(PROVIDERS, "gemini", "package_of_google:Provider")
     async with model_server(list_of("phi4")) as address:
         found = await find_model({"GEMINI_API_KEY": "k", "OPENAI_API_KEY": "  "}, servers={"Ollama": address})
     assert found.provider == found_server(address, model="phi4")
     assert found.remarks == (
-        "GEMINI_API_KEY is set, but this version of Aar has no provider 'gemini' yet.",
+        "GEMINI_API_KEY is set, but: The provider 'gemini' needs the package 'package_of_google': "
+        "pip install 'aar-agent[gemini]'",
         f"Using phi4 of Ollama at {address}, found running on this machine.",
     )
 
 
-async def test_a_key_whose_adapter_is_there_is_used_without_asking_any_server(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_whose_package_is_there_is_used_without_asking_any_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROVIDERS, "anthropic", "aar.providers.generic:GenericProvider")
     requests: list[bytes] = []
     async with model_server(list_of("phi4"), requests.append) as address:
