@@ -266,7 +266,7 @@ def model_allows(root: Path, path: str) -> bool:
         real = os.path.realpath(os.path.join(work, path), strict=True)
     except OSError:
         return False
-    if not os.path.isfile(real):
+    if not os.path.isfile(real) or not os.path.isfile(os.path.join(work, path)):  # `file/.` is nothing to the kernel
         return False
     for form in (literal, real):
         if not form.startswith(work + "/") or os.path.basename(form) == ".env":
