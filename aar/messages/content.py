@@ -9,6 +9,8 @@ from aar.messages.base import Message
 __all__ = [
     "AudioBlock",
     "ContentBlock",
+    "Document",
+    "DocumentBlock",
     "ImageBlock",
     "Media",
     "ImageURL",
@@ -47,6 +49,20 @@ class AudioBlock(Message):
     audio: Media
 
 
+class Document(Message):
+    """`url` is http(s) or a `data:` URI, of a PDF; `name` is what the model is told that it is called."""
+
+    url: str
+    name: str = ""
+
+
+class DocumentBlock(Message):
+    """A PDF with its pages as they look. Providers that cannot take one leave it out with a warning."""
+
+    type: Literal["document"] = "document"
+    document: Document
+
+
 class VideoBlock(Message):
     """Part of the event model; no provider takes it yet."""
 
@@ -55,7 +71,7 @@ class VideoBlock(Message):
 
 
 ContentBlock = Annotated[
-    TextBlock | ImageBlock | AudioBlock | VideoBlock,
+    TextBlock | ImageBlock | AudioBlock | DocumentBlock | VideoBlock,
     Field(discriminator="type"),
 ]
 

@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 NAME = "anthropic"
 LONGEST_ID = 64  # characters; longer ones come from elsewhere and are shortened
 LONGEST_NAME = 128
+PDF = "application/pdf"
 
 PLACEHOLDER_TOOL = encode_json(
     [
@@ -173,8 +174,10 @@ def _parts(blocks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         kind = block.get("type", "")
         if kind == "text":
             wire += _text(block["text"])
-        elif kind == "image_url" and (image := _image(block["image_url"]["url"])):
-            wire.append(image)
+        elif kind == "image_url" and (source := _source(block["image_url"]["url"], "image/jpeg")):
+            wire.append({"type": "image", "source": source})
+        elif kind == "document" and (document := _document(block["document"])):
+            wire.append(document)
         else:
             left_out.append(kind)
     if left_out:
@@ -182,14 +185,23 @@ def _parts(blocks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return wire
 
 
-def _image(url: str) -> dict[str, Any] | None:
+def _document(document: dict[str, Any]) -> dict[str, Any] | None:
+    """A PDF; other documents go as text."""
+    source = _source(document["url"], PDF)
+    if source is None or source.get("media_type", PDF) != PDF:
+        return None
+    wire = {"type": "document", "source": source}
+    return {**wire, "title": document["name"]} if document.get("name") else wire
+
+
+def _source(url: str, usual_type: str) -> dict[str, str] | None:
     if url[:5].lower() == "data:":
         head, comma, data = url[5:].partition(",")
         media_type = head.partition(";")[0].strip().lower() if comma else ""
-        source = {"type": "base64", "media_type": media_type or "image/jpeg", "data": data if comma else head}
-        return {"type": "image", "source": source} if source["data"] else None
+        data = data if comma else head
+        return {"type": "base64", "media_type": media_type or usual_type, "data": data} if data else None
     if url[:8].lower() == "https://" or url[:7].lower() == "http://":
-        return {"type": "image", "source": {"type": "url", "url": url}}
+        return {"type": "url", "url": url}
     return None
 
 

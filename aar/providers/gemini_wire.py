@@ -134,7 +134,7 @@ class _Encoder:
                 return self._result(block)
             case "image_url":
                 return _image(block["image_url"]["url"])
-            case "audio" | "video" as kind:
+            case "audio" | "document" | "video" as kind:
                 _log.warning("Gemini is not sent %s here: left out", kind)
         return None
 

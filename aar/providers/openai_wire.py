@@ -21,6 +21,7 @@ from aar.messages.tools import ToolSchema
 from aar.providers.thinking import extract_thinking, reasoning_of
 
 __all__ = [
+    "MAX_COUNT",
     "encode_json",
     "encode_message",
     "encode_tools",
@@ -149,8 +150,8 @@ def _part(block: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def warn_of_lost_part(block: Mapping[str, Any]) -> None:
-    """Say once per message that audio or video was left out."""
-    if block.get("type") in ("audio", "video"):
+    """Say once per message that audio, video or a document was left out."""
+    if block.get("type") in ("audio", "document", "video"):
         _log.warning("Left out %s, which this kind of API does not take", block["type"])
 
 

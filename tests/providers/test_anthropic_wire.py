@@ -135,9 +135,33 @@ def test_images_are_sources(url: str, wire: dict[str, Any]) -> None:
     assert encoded(user(image(url), text("look"))) == {"role": "user", "content": [wire, text("look")]}
 
 
+def pdf(url: str, **more: str) -> dict[str, Any]:
+    return {"type": "document", "document": {"url": url, **more}}
+
+
+@pytest.mark.parametrize(
+    ("block", "wire"),
+    [
+        (
+            pdf("data:application/pdf;base64,JVBE", name="a.pdf"),
+            {
+                "type": "document",
+                "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"},
+                "title": "a.pdf",
+            },
+        ),
+        (pdf("https://h/a.pdf"), {"type": "document", "source": {"type": "url", "url": "https://h/a.pdf"}}),
+    ],
+)
+def test_documents_are_sources_with_a_title(block: dict[str, Any], wire: dict[str, Any]) -> None:
+    assert encoded(user(block, text("read"))) == {"role": "user", "content": [wire, text("read")]}
+    assert UserMessage(parts=[block]).model_dump(mode="json", exclude_none=True)["parts"][0]["type"] == "document"
+
+
 @pytest.mark.parametrize(
     "block",
     [
+        pdf("data:text/csv;base64,AA"),
         {"type": "audio", "audio": {"url": "data:audio/wav;base64,AA"}},
         {"type": "video", "video": {"url": "x"}},
         image("data:image/png;base64,"),
