@@ -207,6 +207,7 @@ class JsonlLog:
 
     def _replace(self, data: bytes, seq: int) -> None:
         with self._folder.opened() as folder:
+            self._require_lease(folder)
             self._inode = self._folder.replace(self._name, data, folder).st_ino
             self._size, self._seq = len(data), seq
             self._has_rest = self._is_doubtful = False
@@ -230,15 +231,22 @@ class JsonlLog:
 
     def _recover(self, folder: int) -> None:
         """After a failure: cut off what was never promised, and after a failed sync write everything anew."""
+        self._require_lease(folder)
         if self._inode is None:
             return
         if self._is_doubtful:
             self._write_anew(folder)
         elif self._has_rest:
             with self._folder.file(self._name, os.O_WRONLY, folder) as file:
-                if os.fstat(file).st_size > self._size:
+                found = os.fstat(file)
+                if found.st_ino == self._inode and found.st_size > self._size:
                     os.ftruncate(file, self._size)
         self._has_rest = False
+
+    def _require_lease(self, folder: int) -> None:
+        """Without it, what stands behind our own lines may be the work of whoever has the session now."""
+        if not self._lease.is_held(folder):
+            raise StoreUnavailable(f"{self.path}: its lock file was removed, so others may write this session.")
 
     def _write_anew(self, folder: int) -> None:
         """A failed sync may be forgotten by the system while the disk holds nothing: only a new copy is sure."""

@@ -21,6 +21,10 @@ class Lease:
         self._name = name
         self._file = file
 
+    def is_held(self, folder: int) -> bool:
+        """Whether nobody has removed the lock file: others could have taken the session since."""
+        return self._file >= 0 and _is_in_place(self._name, self._file, folder)
+
     def release(self, folder: int | None) -> None:
         """Remove the lock file while it is still ours, and let go. Does nothing the second time."""
         if self._file < 0:

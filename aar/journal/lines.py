@@ -20,6 +20,7 @@ __all__ = ["Damaged", "Line", "encode_record", "read_line", "storable"]
 
 _END = re.compile(rb',"seq":(\d+),"turn_id":("(?:[^"\\]|\\.)*"),"crc":(\d+)\}$')
 _END_BYTES = 400
+_LAST_SEQ = 2**53  # what every reader of JSON takes for a whole number
 _DEEPEST = 150  # levels; readers of JSON give up at 200
 _REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -88,6 +89,8 @@ def read_line(raw: bytes) -> Line:
         return _read_old_line(raw)
     if crc32(raw[: end.start(3) - len(b',"crc":')]) != int(end[3]):
         raise Damaged("the checksum does not fit")
+    if int(end[1]) > _LAST_SEQ:
+        raise Damaged("the number is none that was ever given")
     return Line(decode_event(raw), int(end[1]), json.loads(end[2]), is_checked=True)
 
 
@@ -95,14 +98,16 @@ def _read_old_line(raw: bytes) -> Line:
     """Headers, and events of files without checksums."""
     try:
         fields = json.loads(raw)
-    except ValueError as error:
-        raise Damaged("not a line of JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise Damaged("not a line of JSON, or nested too deeply") from error
     if not isinstance(fields, dict):
         raise Damaged("not a JSON object")
     if fields.get("_meta") is True:
         return Line(header=fields)
     seq = fields.get("seq")
-    return Line(decode_event(fields), seq if isinstance(seq, int) else 0, str(fields.get("turn_id") or ""))
+    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 < seq <= _LAST_SEQ:
+        seq = 0
+    return Line(decode_event(fields), seq, str(fields.get("turn_id") or ""))
 
 
 def storable(event: Event) -> Event:

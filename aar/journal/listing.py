@@ -115,6 +115,6 @@ def _as_header(line: bytes) -> Header | None:
         fields = json.loads(line)
         if fields.get("_meta") is True:
             return Header.from_json({**fields, "schema_version": 1})
-    except (ValueError, TypeError, AttributeError):
-        return None
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None  # whatever this file says, the others are listed
     return None

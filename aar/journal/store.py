@@ -147,12 +147,16 @@ def listing_entry(session_id: str, first: Header, last: Header, changed_at: floa
     updated_at = metadata.get("updated_at")
     return StoredSession(
         session_id=session_id,
-        cwd=str(metadata.get("cwd") or ""),
-        title=str(metadata.get("title") or session_id[:12]),
+        cwd=_text(metadata.get("cwd")),
+        title=_text(metadata.get("title")) or session_id[:12],
         updated_at=_time(updated_at, changed_at),
         state=last.state,
         step_count=last.step_count,
     )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _time(value: Any, otherwise: float) -> float:

@@ -224,3 +224,22 @@ def _blocks(records: Sequence[Recorded], kind: str) -> list[dict[str, Any]]:
     messages = to_messages(record.event for record in records)
     contents = [message["content"] for message in messages if not isinstance(message["content"], str)]
     return [block for content in contents for block in content if block["type"] == kind]
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"type": "user_message", "content": ' + "[" * 100_000])
+async def test_a_line_that_is_nested_without_end_is_damage(store: JsonlStore, line: str) -> None:
+    store.directory.mkdir(parents=True, exist_ok=True)
+    store.path_of("s").write_text('{"_meta": true, "schema_version": 1}\n' + line + "\n")
+    assert (await store.load("s")).records == []
+    with store.path_of("s").open("a") as file:
+        file.write('{"type": "user_message", "content": "b"}\n')
+    with pytest.raises(CorruptJournal, match=r"s\.jsonl:2: not a line of JSON, or nested too deeply"):
+        await store.load("s")
+
+
+@pytest.mark.parametrize("number", ["-5", "true", "9" * 3000, "0"])
+async def test_a_number_that_was_never_given_is_counted_instead(store: JsonlStore, number: str) -> None:
+    store.directory.mkdir(parents=True, exist_ok=True)
+    lines = [f'{{"type": "user_message", "content": "a", "seq": {number}}}', '{"type": "user_message", "content": "b"}']
+    store.path_of("s").write_text("\n".join(lines) + "\n")
+    assert [record.seq for record in (await store.load("s")).records] == [1, 2]

@@ -125,6 +125,26 @@ async def test_files_without_a_readable_header_are_listed_by_their_id(store: Jso
 
 
 @pytest.mark.covers("SES-24")
+@pytest.mark.parametrize(
+    "header",
+    [
+        '{"_meta": true, "metadata": ' + '{"a": ' * 20_000 + "1" + "}" * 20_001,
+        '{"_meta": true, "step_count": 1e999}',
+        '{"_meta": true, "total_cost": [], "metadata": [1]}',
+        '{"_meta": true, "metadata": {"title": {"a": 1}, "cwd": ["/"], "updated_at": "soon"}}',
+    ],
+)
+async def test_no_file_hides_the_others(store: JsonlStore, header: str) -> None:
+    store.directory.mkdir(parents=True, exist_ok=True)
+    store.path_of("bad").write_text(header + "\n")
+    store.path_of("good").write_text('{"_meta": true, "metadata": {"title": "fine", "cwd": "/w"}}\n')
+    found, _ = await store.list()
+    assert {(entry.session_id, entry.title, entry.cwd) for entry in found} == {
+        ("bad", "bad", ""),
+        ("good", "fine", "/w"),
+    }
+
+
 async def test_compacting_keeps_the_newest_events(store: JsonlStore) -> None:
     records = prompts(300)
     await write(store, "s1", records)

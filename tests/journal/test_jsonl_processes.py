@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from aar.errors import SessionInUse
+from aar.errors import SessionInUse, StoreUnavailable
 from aar.journal.jsonl import JsonlStore
 from aar.messages.events import Recorded, UserMessage
 
@@ -204,3 +204,24 @@ async def test_a_full_disk_refuses_the_append_keeps_the_rest_and_can_be_used_aga
     assert 5000 - 500 < size < 5000
     assert said["after"] == said["seq"] + 1
     assert [str(tmp_path / "s1.jsonl") in words for words in said["refused"]] == [True] * 3
+
+
+def said(seq: int, text: str) -> Recorded:
+    return Recorded(seq, "t", UserMessage(content=text))
+
+
+async def test_a_session_whose_lock_was_removed_harms_nothing_of_the_one_who_took_it(tmp_path: Path) -> None:
+    store = JsonlStore(tmp_path)
+    async with store.open("s", create=True) as first:
+        await first.append(0, [said(1, "first")], sync=True)
+        (tmp_path / "s.lock").unlink()
+        async with JsonlStore(tmp_path).open("s", create=False) as second:
+            with pytest.raises(StoreUnavailable, match="its lock file was removed"):
+                await first.append(1, [said(2, "no longer")], sync=True)
+            with pytest.raises(StoreUnavailable, match="its lock file was removed"):
+                await first.rewrite(first.stored.header, [])
+            await second.append(1, [said(2, "second")], sync=True)
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await first.append(1, [said(2, "given up" * 10_000)])  # what it may have left is cut off later
+    assert [record.event.content for record in (await store.load("s")).records] == ["first", "second"]
