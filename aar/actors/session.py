@@ -7,7 +7,6 @@ journal: text that was cut, a result for every call, `turn_ended`.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, assert_never
 
@@ -138,9 +137,10 @@ class _Conversation:
         self._nursery = nursery
         self._queue_limit = queue_limit
         self._running: RunningTurn | None = None
-        self._waiting: deque[tuple[Prompt, Envelope[Any]]] = deque()
-        self._steering: deque[UserMessage] = deque()
-        self._follow_ups: deque[UserMessage] = deque()
+        # Short lists: a deque takes room for 64 entries at once, in each of a thousand idle sessions.
+        self._waiting: list[tuple[Prompt, Envelope[Any]]] = []
+        self._steering: list[UserMessage] = []
+        self._follow_ups: list[UserMessage] = []
         self._to_write, self._notes = trio.open_memory_channel[Envelope[SessionCommand]](NOTES_LIMIT)
         self._being_written = 0
 
@@ -264,7 +264,7 @@ class _Conversation:
 
     def _begin_next(self) -> None:
         if self._running is None and self._waiting:
-            self._begin(*self._waiting.popleft())
+            self._begin(*self._waiting.pop(0))
 
     def _begin(self, prompt: Prompt, envelope: Envelope[Any]) -> None:
         controls = Controls(steering=self._steering, follow_ups=self._follow_ups)
@@ -301,7 +301,7 @@ class _Conversation:
 
     async def _clear_queue(self) -> Queue:
         cleared = self._queue()
-        dropped, self._waiting = list(self._waiting), deque()
+        dropped, self._waiting = self._waiting, []
         self._follow_ups.clear()
         if cleared.items:
             names = [item.turn_id for item in cleared.items]
@@ -325,7 +325,7 @@ class _Conversation:
             return
         found = [item for item in self._waiting if item[0].turn_id == cancel.turn_id]
         if found:
-            self._waiting = deque(item for item in self._waiting if item not in found)
+            self._waiting = [item for item in self._waiting if item not in found]
             await self._drop(found, PromptsCleared(count=len(found), data={"turn_ids": [cancel.turn_id]}))
 
     # --- a turn ---

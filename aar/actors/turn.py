@@ -6,7 +6,6 @@ Context, model, tools, and again. Whatever happens is a fact in the journal; the
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -60,8 +59,8 @@ class Controls:
     """What reaches a running turn from outside. `stopping` is the soft cancel: finish the step, then stop."""
 
     stopping: trio.Event = field(default_factory=trio.Event)
-    steering: deque[UserMessage] = field(default_factory=deque)
-    follow_ups: deque[UserMessage] = field(default_factory=deque)
+    steering: list[UserMessage] = field(default_factory=list)
+    follow_ups: list[UserMessage] = field(default_factory=list)
 
 
 class _Ending(NamedTuple):
@@ -328,12 +327,12 @@ def _has_effect(event: Event) -> bool:
 # --- what people say meanwhile ----------------------------------------------------------------
 
 
-async def _say(bench: Workbench, queue: deque[UserMessage], *, at_most: int | None = None) -> None:
+async def _say(bench: Workbench, queue: list[UserMessage], *, at_most: int | None = None) -> None:
     count = len(queue) if at_most is None else min(at_most, len(queue))
     if count:
-        said = [queue.popleft() for _ in range(count)]
+        said, queue[:count] = queue[:count], []
         try:
             await bench.journal.append(*said)
         except BaseException:
-            queue.extendleft(reversed(said))  # not on record: the next turn says it
+            queue[:0] = said  # not on record: the next turn says it
             raise
