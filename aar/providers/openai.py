@@ -53,6 +53,8 @@ class OpenAIProvider(PostingProvider):
 
     name = "openai"
     supports_structured_output = True
+    default_first_byte_timeout = 600.0  # models that reason say nothing of it in chat completions
+    default_idle_timeout = 300.0
     # platform.openai.com/docs/guides/images-vision: images and bytes of one request. GIFs must not move.
     image_limits = ImageLimits(at_most=500, bytes_each=20_000_000, bytes_total=50_000_000)
 

@@ -452,3 +452,24 @@ async def test_a_request_after_an_answer_starts_with_the_one_before(server: Any)
     start = first.index(b'],"model"')
     assert second[:start] == first[:start]
     assert json.loads(second)["input"][1:6] == without_status(OUTPUT)
+
+
+@pytest.mark.covers("PRV-05")
+async def test_one_conversation_goes_from_one_api_to_the_other_and_back(server: Any) -> None:
+    server.sends_json({**DONE, "output": OUTPUT})
+    server.sends_json({"choices": [{"message": {"content": "Two files."}, "finish_reason": "stop"}]})
+    server.sends_json({**DONE, "output": [SAID]})
+    history = list(HI)
+    for number, api in enumerate(["responses", "chat", "responses"]):
+        provider = provider_at(server.url, extra={"api": api})
+        answer = await provider.complete(ProviderRequest(History(history)))
+        await provider.aclose()
+        history += [message_of(answer), *(HISTORY[2:] if answer.tool_calls else [])]
+        history.append({"role": "user", "content": f"go on {number}"})
+    sent = [request.json for request in server.requests]
+    assert [item["role"] for item in sent[1]["messages"]] == ["user", "assistant", "tool", "tool", "user"]
+    assert [call["id"] for call in sent[1]["messages"][1]["tool_calls"]] == ["call_1", "call_2"]
+    assert [item.get("type", item.get("role")) for item in sent[2]["input"]] == [
+        *("user", "reasoning", "message", "function_call", "reasoning", "function_call"),
+        *("function_call_output", "function_call_output", "user", "assistant", "user"),
+    ]

@@ -203,6 +203,14 @@ def test_finish_reasons_are_mapped(finish: Any, has_calls: bool, reason: str) ->
             {"input_tokens": 3, "total_tokens": 7, "cache_read_tokens": 2},
         ),
         ({"prompt_tokens": True, "completion_tokens": -1, "prompt_tokens_details": None}, {"output_tokens": 0}),
+        (
+            {
+                "input_tokens": 9,
+                "output_tokens": 4,
+                "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 3},
+            },
+            {"input_tokens": 9, "output_tokens": 4, "cache_read_tokens": 2, "cache_write_tokens": 3},
+        ),
         ({"prompt_tokens": 3, "prompt_cache_hit_tokens": 1}, {"input_tokens": 3, "cache_read_tokens": 1}),
         ({"prompt_tokens": float("inf"), "prompt_tokens_details": {"cached_tokens": 0}}, {}),
     ],
@@ -287,6 +295,20 @@ def test_a_name_that_a_model_made_up_goes_back_in_letters_that_servers_take() ->
     [message] = json.loads(b"[" + encode_message({"role": "assistant", "content": blocks}) + b"]")
     sent = [call["function"]["name"] for call in message["tool_calls"]]
     assert sent == ["bash", "functions_bash", "unknown", "gr__e", "a" * 64]
+
+
+@pytest.mark.parametrize("call_id", ["a" * 41, "functions.bash:0" * 9, "x\ud800" * 40, ""])
+def test_an_id_that_servers_would_refuse_becomes_the_same_short_one_in_call_and_result(call_id: str) -> None:
+    [asked] = json.loads(encode_message({"role": "assistant", "content": [use(call_id, "ls", {})]}))["tool_calls"]
+    told = json.loads(encode_message({"role": "user", "content": [result(call_id, "x")]}))
+    assert asked["id"] == told["tool_call_id"]
+    assert (asked["id"][:5], len(asked["id"])) == ("call_", 37)
+
+
+def test_ids_that_servers_take_stay_as_they_are() -> None:
+    ids = ["call_1", "toolu_01A09q90qw90lq917835lq9", "9f5c2a4e-0d5b-4f0e-9d7b-0c7d3e5a1b2c", "a" * 40]
+    message: NeutralMessage = {"role": "assistant", "content": [use(call_id, "ls", {}) for call_id in ids]}
+    assert [call["id"] for call in json.loads(encode_message(message))["tool_calls"]] == ids
 
 
 @pytest.mark.parametrize(("count", "known"), [(10**400, 2**53), (1e308, 2**53), (-1, 0), (3.0, 3)])

@@ -1,0 +1,56 @@
+"""The openai adapter, both its APIs, against a real llama.cpp server."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import pytest
+import trio
+
+from aar.messages.provider import History, NeutralMessage, ProviderRequest
+from aar.messages.settings import ProviderConfig
+from aar.messages.tools import ToolSchema
+from aar.providers.base import Assembly
+from aar.providers.local import LocalProvider
+from aar.providers.openai import OpenAIProvider
+
+pytestmark = pytest.mark.model
+
+HI: list[NeutralMessage] = [{"role": "user", "content": "What is the capital of France?"}]
+PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+TOOLS = (ToolSchema("read_file", "Read a file.", PATH),)
+CALL = {"type": "tool_use", "id": "call_1", "name": "read_file", "input": {"path": "notes.txt"}}
+RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": "the secret word is pineapple", "is_error": False}
+TALK: list[NeutralMessage] = [
+    {"role": "user", "content": "Read notes.txt and tell me the secret word"},
+    {"role": "assistant", "content": [CALL]},
+    {"role": "user", "content": [RESULT]},
+]
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_a_real_server_takes_what_is_sent_and_what_it_answers_is_read(api: str, nursery: trio.Nursery) -> None:
+    local = LocalProvider(ProviderConfig(name="local", model=""))
+    nursery.start_soon(local.serve)
+    with trio.fail_after(600):
+        await local.complete(ProviderRequest(History(HI), max_tokens=1))
+        url = local.endpoint.removesuffix("/chat/completions")
+        config = ProviderConfig(name="openai", model="m", base_url=url, api_key=local.api_key, max_tokens=24)
+        config = config.model_copy(update={"extra": {"api": api, "supports_reasoning": True}})
+        provider = OpenAIProvider(config, environ={})
+        assert len(await provider.models()) == 1
+        for request in (ProviderRequest(History(HI)), ProviderRequest(History(TALK), "Be brief.", TOOLS)):
+            whole = await provider.complete(request)
+            assembly = Assembly()
+            async with aclosing(provider.stream(request)) as deltas:
+                async for delta in deltas:
+                    assembly.add(delta)
+            streamed = assembly.response()
+            for answer in (whole, streamed):
+                assert answer.content or answer.tool_calls
+                assert answer.meta is not None
+                assert answer.meta.usage["input_tokens"] > 5
+                assert answer.meta.usage["output_tokens"] > 0
+        await provider.aclose()
+    await local.aclose()
+    nursery.cancel_scope.cancel()
