@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,7 @@ import trio.testing
 
 from aar.actors.tool_executor import MAX_AT_ONCE, MAX_CALLS
 from aar.hooks import Block, Hooks
-from aar.messages.events import Notice, ToolOutput, ToolResult, ToolStarted
+from aar.messages.events import Notice, ToolOutput, ToolResult, ToolStarted, TurnEnded
 from aar.messages.settings import AgentConfig, ToolConfig
 from aar.messages.tools import ToolOutcome
 from aar.testing import MemoryStore, ScriptedAnswer, ScriptedProvider, facts_of, open_test_runtime
@@ -320,16 +319,27 @@ async def test_what_a_tool_reports_is_seen_as_it_comes(live, tools, watched, aut
     assert 20 < len(pieces) < 40  # merged to about one per 30 ms
 
 
-async def test_a_thread_may_report_as_well(live, tools, watched) -> None:
+async def test_a_thread_may_report_as_well(live, tools) -> None:
+    is_seen = threading.Event()
+
     @tools.register("talks")
     def talks(ctx: ToolContext) -> str:
         ctx.report("from a thread")
-        time.sleep(0.01)
+        assert is_seen.wait(10)  # what is not shown when the result is there need not be shown any more
         return "result"
 
-    async with live(calling("talks"), settings(), tools=tools) as session:
-        events = await watched(session, "go")
-    assert [event.text for event in events if isinstance(event, ToolOutput)] == ["from a thread"]
+    said = []
+    async with live(calling("talks"), settings(), tools=tools) as session, trio.open_nursery() as nursery:
+        with session.follow(after=session.seq, pace=100) as records:
+            nursery.start_soon(session.prompt, "go")
+            async for record in records:
+                if isinstance(record.event, ToolOutput):
+                    said.append(record.event.text)
+                    is_seen.set()
+                if isinstance(record.event, TurnEnded):
+                    break
+        assert results(session)[0].output == "result"
+    assert said == ["from a thread"]
 
 
 async def test_a_tool_that_talks_without_end_fills_no_memory(live, tools, watched) -> None:
