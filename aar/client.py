@@ -5,10 +5,10 @@ Commands go to a session's mailbox; what happens is read from its journal, by an
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -20,6 +20,7 @@ from aar.kernel.alone import errors_alone
 from aar.messages.approvals import ApprovalsCommand, Attend, Decide, DecisionName
 from aar.messages.content import ContentBlock
 from aar.messages.events import Compacted, Event, Recorded, TurnEnded
+from aar.messages.mcp import McpServer
 from aar.messages.session import (
     Adopt,
     AutoApprove,
@@ -47,6 +48,9 @@ from aar.messages.session import (
     Steer,
 )
 from aar.messages.settings import AgentConfig
+
+if TYPE_CHECKING:
+    from aar.tools.registry import ToolSpec
 
 __all__ = ["PromptContent", "SessionHandle", "Sessions"]
 
@@ -81,21 +85,55 @@ class Sessions:
         config: AgentConfig | None = None,
         session_id: str | None = None,
         trace_id: str = "",
+        tools: Sequence[ToolSpec] = (),
+        mcp_servers: Sequence[McpServer] = (),
     ) -> SessionHandle:
-        """A new session that works in `cwd` (an absolute path) for its whole life."""
-        command = OpenSession(cwd=cwd, config=config, session_id=session_id, trace_id=trace_id)
+        """A new session that works in `cwd` (an absolute path) for its whole life.
+
+        `tools` are for this session alone. `mcp_servers` connect in the background; what becomes of them is told as
+        facts.
+        """
+        command = OpenSession(
+            cwd=cwd,
+            config=config,
+            session_id=session_id,
+            trace_id=trace_id,
+            tools=tuple(tools),
+            mcp_servers=tuple(mcp_servers),
+        )
         return self._handle(await self._sessions.ask(command))
 
-    async def load(self, session_id: str, *, cwd: str = "", config: AgentConfig | None = None) -> SessionHandle:
+    async def load(
+        self,
+        session_id: str,
+        *,
+        cwd: str = "",
+        config: AgentConfig | None = None,
+        tools: Sequence[ToolSpec] = (),
+        mcp_servers: Sequence[McpServer] = (),
+    ) -> SessionHandle:
         """A stored session, alive again; an open one as it is.
 
         Raises `SessionNotFound`, `SessionInUse` when another process holds it, `CorruptJournal`.
         """
-        return self._handle(await self._sessions.ask(LoadSession(session_id=session_id, cwd=cwd, config=config)))
+        command = LoadSession(
+            session_id=session_id, cwd=cwd, config=config, tools=tuple(tools), mcp_servers=tuple(mcp_servers)
+        )
+        return self._handle(await self._sessions.ask(command))
 
-    async def fork(self, session_id: str, *, at_message: int | None = None, cwd: str | None = None) -> SessionHandle:
+    async def fork(
+        self,
+        session_id: str,
+        *,
+        at_message: int | None = None,
+        cwd: str | None = None,
+        tools: Sequence[ToolSpec] = (),
+        mcp_servers: Sequence[McpServer] = (),
+    ) -> SessionHandle:
         """A new session with the conversation of another, or with its first `at_message` messages."""
-        command = ForkSession(session_id=session_id, at_message=at_message, cwd=cwd)
+        command = ForkSession(
+            session_id=session_id, at_message=at_message, cwd=cwd, tools=tuple(tools), mcp_servers=tuple(mcp_servers)
+        )
         return self._handle(await self._sessions.ask(command))
 
     async def list(self, *, cwd: str | None = None, cursor: str = "", limit: int = 100) -> SessionListing:

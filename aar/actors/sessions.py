@@ -41,7 +41,7 @@ from aar.messages.session import (
 )
 from aar.messages.settings import AgentConfig
 from aar.providers.base import Provider
-from aar.tools.registry import ToolRegistry
+from aar.tools.registry import ToolRegistry, ToolSpec
 
 __all__ = ["Shared", "sessions"]
 
@@ -88,6 +88,7 @@ class _Opening(NamedTuple):
     action: str
     facts: Sequence[Event] = ()
     trace_id: str = ""
+    tools: Sequence[ToolSpec] = ()
 
 
 @dataclass
@@ -147,10 +148,11 @@ class _House:
     async def _open(self, command: OpenSession) -> SessionInfo:
         session_id = command.session_id or new_session_id()
         opening = _Opening(session_id, True, command.cwd, command.config, "started", trace_id=command.trace_id)
-        return await self._bring_up(opening)
+        return await self._bring_up(opening._replace(tools=command.tools))
 
     async def _load(self, command: LoadSession) -> SessionInfo:
-        return await self._bring_up(_Opening(command.session_id, False, command.cwd, command.config, "resumed"))
+        opening = _Opening(command.session_id, False, command.cwd, command.config, "resumed", tools=command.tools)
+        return await self._bring_up(opening)
 
     async def _fork(self, command: ForkSession) -> SessionInfo:
         journal = self._shared.journals.find(command.session_id)
@@ -159,7 +161,7 @@ class _House:
         held = self._held.get(command.session_id)
         config = held.config if held is not None else None
         facts = fork(parent, command.at_message)
-        return await self._bring_up(_Opening(new_session_id(), True, cwd, config, "forked", facts))
+        return await self._bring_up(_Opening(new_session_id(), True, cwd, config, "forked", facts, tools=command.tools))
 
     async def _bring_up(self, opening: _Opening) -> SessionInfo:
         while (held := self._held.get(opening.session_id)) is not None:
@@ -226,12 +228,15 @@ class _House:
         await journal.append(first, *notices, *facts, header=True)
         await repair(journal)  # a copy of a session that is in the middle of a turn
         shared.journals.add(journal)
+        toolbox = shared.tools(config)
+        for spec in opening.tools:
+            toolbox.add(spec)
         bench = Workbench(
             session_id=opening.session_id,
             cwd=cwd,
             journal=journal,
             base=config,
-            toolbox=shared.tools(config),
+            toolbox=toolbox,
             approvals=shared.approvals,
             hooks=shared.hooks,
             threads=shared.threads,

@@ -7,6 +7,7 @@ from pydantic import Field, SerializeAsAny
 from aar.messages.base import Command, Message, Request, new_turn_id
 from aar.messages.content import ContentBlock
 from aar.messages.events import AgentState, Compacted, Event, TurnEnded
+from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 
 __all__ = [
@@ -203,6 +204,8 @@ class OpenSession(Command, Request[SessionInfo]):
     """Start a new session in `cwd`, an absolute path that stays the same for its whole life.
 
     With the id of a stored session it goes on with that one. `trace_id` is that of a new one, if it has one already.
+    `tools` are `ToolSpec`s of this process for this session alone, over those of the same names; `mcp_servers` are
+    connected in the background.
     """
 
     type: Literal["open_session"] = "open_session"
@@ -210,10 +213,14 @@ class OpenSession(Command, Request[SessionInfo]):
     config: AgentConfig | None = None
     session_id: str | None = None
     trace_id: str = ""
+    tools: tuple[Any, ...] = Field(default=(), exclude=True)
+    mcp_servers: tuple[McpServer, ...] = ()
 
 
 class LoadSession(Command, Request[SessionInfo]):
     """Bring a stored session back to life; `cwd` stands in where it has none. One that is open is simply answered.
+
+    `tools` and `mcp_servers` as in `OpenSession`; a session that is open keeps its own.
 
     Raises `SessionNotFound`, `SessionInUse` (another process holds it), `CorruptJournal`.
     """
@@ -222,6 +229,8 @@ class LoadSession(Command, Request[SessionInfo]):
     session_id: str
     cwd: str = ""
     config: AgentConfig | None = None
+    tools: tuple[Any, ...] = Field(default=(), exclude=True)
+    mcp_servers: tuple[McpServer, ...] = ()
 
 
 class ForkSession(Command, Request[SessionInfo]):
@@ -231,6 +240,8 @@ class ForkSession(Command, Request[SessionInfo]):
     session_id: str
     at_message: int | None = None
     cwd: str | None = None
+    tools: tuple[Any, ...] = Field(default=(), exclude=True)
+    mcp_servers: tuple[McpServer, ...] = ()
 
 
 class ListSessions(Command, Request[SessionListing]):
