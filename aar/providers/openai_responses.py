@@ -197,7 +197,7 @@ def _woven(output: Iterable[Block], text: str, calls: list[Block]) -> list[Block
                 woven.append({**call, "id": entry["id"]} if entry["id"] else call)
     if text or next(waiting, None) is not None:
         return []
-    while woven and woven[-1]["type"] == "reasoning":
+    while woven and woven[-1].get("type") == "reasoning":
         woven.pop()  # a thought that nothing follows is refused
     return woven
 
