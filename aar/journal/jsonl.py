@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -129,6 +129,7 @@ class JsonlStore:
         name = session_id + SUFFIX
         try:
             with self._folder.file(name, os.O_RDWR, folder) as file:
+                _make_private(file)
                 data = read_all(file)
                 parsed = parse_journal(data, session_id, str(self.path_of(session_id)))
                 warnings = self._mend(file, folder, session_id, data, parsed)
@@ -196,6 +197,14 @@ class JsonlStore:
                 return sorted(session_ids(folder))
         except FileNotFoundError:
             return []
+
+
+def _make_private(file: int) -> None:
+    """A journal that came from elsewhere may be open to others; what is going to be said is not for them."""
+    found = os.fstat(file)
+    if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+        with suppress(OSError):  # file systems without such modes
+            os.fchmod(file, 0o600)
 
 
 class _Opening:

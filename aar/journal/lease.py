@@ -48,8 +48,10 @@ def take_lease(session_id: str, folder: int) -> Lease:
                 _sign(file)
                 return Lease(name, file)
         except BlockingIOError as error:
-            holder = _holder(file)
-            os.close(file)
+            try:
+                holder = _holder(file)
+            finally:
+                os.close(file)
             raise SessionInUse(f"Session {session_id} is in use by {holder}.") from error
         except BaseException:
             os.close(file)
@@ -77,7 +79,10 @@ def _holder(file: int) -> str:
         try:
             words = json.loads(os.pread(file, 4096, 0))
             since = datetime.fromtimestamp(words["since"]).isoformat(" ", "seconds")
-            return f"process {words['pid']} on {words['host']}, since {since}"
+            holder = f"process {words['pid']} on {words['host']}, since {since}"
+            return holder if holder.isprintable() and len(holder) < 400 else "another process"
+        except (OverflowError, RecursionError):  # not what we write
+            return "another process"
         except (ValueError, KeyError, TypeError):
             time.sleep(0.005)  # locked and not signed yet: that takes its holder microseconds
     return "another process"

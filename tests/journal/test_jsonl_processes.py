@@ -225,3 +225,32 @@ async def test_a_session_whose_lock_was_removed_harms_nothing_of_the_one_who_too
                 scope.cancel()
                 await first.append(1, [said(2, "given up" * 10_000)])  # what it may have left is cut off later
     assert [record.event.content for record in (await store.load("s")).records] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        '{"pid": 5, "host": "h", "since": 1e300}',
+        "[" * 4000,
+        json.dumps({"pid": "\x1b[2J", "host": "h", "since": 1}),
+        json.dumps({"pid": 5, "host": "h" * 3000, "since": 1}),
+        "",
+    ],
+)
+async def test_whatever_a_lock_file_says_its_session_is_in_use(tmp_path: Path, words: str) -> None:
+    async with JsonlStore(tmp_path).open("s", create=True):
+        (tmp_path / "s.lock").write_text(words)
+        with pytest.raises(SessionInUse, match=r"^Session s is in use by another process\.$"):
+            async with JsonlStore(tmp_path).open("s", create=True):
+                pass
+
+
+async def test_a_journal_that_others_could_read_is_closed_to_them_when_it_is_continued(tmp_path: Path) -> None:
+    store = JsonlStore(tmp_path)
+    async with store.open("s", create=True) as log:
+        await log.append(0, [said(1, "first")])
+    store.path_of("s").chmod(0o664)
+    await store.load("s")
+    assert store.path_of("s").stat().st_mode & 0o777 == 0o664
+    async with store.open("s", create=False):
+        assert store.path_of("s").stat().st_mode & 0o777 == 0o600
