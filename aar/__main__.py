@@ -17,13 +17,13 @@ def main() -> None:
             code = _printed(text)
         else:
             import gc
+            import signal
 
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run_to_code`: nothing has begun yet
             gc.set_threshold(50_000, 20, 20)  # modules make many objects and no garbage: looking for it takes time
             from aar.transports.cli.app import run_command
 
             code = run_command(sys.argv[1:])
-            import signal
-
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is over: one more Ctrl+C must not change the exit code
     except KeyboardInterrupt:
         code = 130
@@ -36,6 +36,8 @@ def main() -> None:
 
 
 def _printed(text: str) -> int:
+    if sys.stdout is None:  # closed by whoever started us
+        return 0
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

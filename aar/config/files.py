@@ -18,9 +18,15 @@ __all__ = ["aar_home", "exposed_keys", "load_config", "read_object", "read_setti
 
 
 def aar_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of everything a user owns: `$AAR_HOME`, else `~/.aar`. It need not exist."""
+    """The folder of everything a user owns: `$AAR_HOME`, else `~/.aar`. It need not exist.
+
+    Raises `ConfigError` for a user without a home.
+    """
     chosen = environ.get("AAR_HOME", "").strip()
-    return Path(chosen).expanduser() if chosen else Path.home() / ".aar"
+    try:
+        return Path(chosen).expanduser() if chosen else Path.home() / ".aar"
+    except RuntimeError as error:
+        raise ConfigError("This user has no home folder: set HOME, or AAR_HOME to a folder for Aar.") from error
 
 
 def user_config_file(environ: Mapping[str, str] = os.environ) -> Path:

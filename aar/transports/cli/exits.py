@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -62,6 +63,8 @@ def code_of_stop(stop: str) -> int:
 
 def run_to_code(work: Callable[[], Awaitable[int]]) -> int:
     """Run `work` under Trio. Errors become lines on standard error and an exit code."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # without it Trio leaves Ctrl+C alone
     try:
         return trio.run(work)
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # a wall: nothing but people is above us
@@ -76,7 +79,7 @@ def complain(text: str) -> None:
 
 def _code_of(error: BaseException) -> int:
     found = list(leaves(error))
-    if any(isinstance(leaf, KeyboardInterrupt) for leaf in found):
+    if any(_is_interrupt(leaf) for leaf in found):
         return CANCELLED
     logger.debug("the command failed", exc_info=error)
     for text in dict.fromkeys("" if isinstance(leaf, Told) else sentence(leaf) for leaf in found):
@@ -88,6 +91,13 @@ def _code_of(error: BaseException) -> int:
     if any(isinstance(leaf, ClientGone | BrokenPipeError) for leaf in found):
         return CANCELLED
     return USAGE if all(isinstance(leaf, ConfigError | InvalidMessage) for leaf in found) else FAILED
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Also one that came while a class was made: Python 3.11 raises it as the cause of a RuntimeError."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

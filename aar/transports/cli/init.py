@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import trio
 
-from aar.config import aar_home, write_starter_files
-from aar.transports.cli.exits import DONE, run_to_code
+from aar.config import write_starter_files
+from aar.errors import ConfigError
+from aar.transports.cli.exits import DONE, FAILED, complain, run_to_code
+from aar.transports.cli.home import home_folder
 from aar.transports.cli.look import look_for
 from aar.transports.cli.screen import Screen
 
@@ -33,8 +35,12 @@ def init(*, force: bool) -> int:
     async def work() -> int:
         screen = Screen()
         look = look_for(screen, is_terminal=screen.out_is_terminal)
-        home = aar_home()
-        written = await trio.to_thread.run_sync(lambda: write_starter_files(home, force=force))
+        home = home_folder()
+        try:
+            written = await trio.to_thread.run_sync(lambda: write_starter_files(home, force=force))
+        except ConfigError as error:
+            complain(f"{error} Allow this user to write there, or name another folder in AAR_HOME.")
+            return FAILED
         for path, was_created in written:
             if was_created:
                 await screen.say(look.styled(f"Created: {path}", "green") + "\n")

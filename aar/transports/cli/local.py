@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from aar.config import aar_home
 from aar.display import plain
 from aar.local import SMALL_MODEL_REMARK, find_model, install_model, installed_models
 from aar.transports.cli.exits import DONE, run_to_code
+from aar.transports.cli.home import home_folder
 from aar.transports.cli.screen import Screen
 from aar.transports.cli.signals import open_interrupts
 
@@ -23,7 +23,7 @@ def install() -> int:
     async def work() -> int:
         screen = Screen()
         async with open_interrupts() as interrupts:
-            installed = await install_model(aar_home(), lambda line: screen.tell_nowait(f"{plain(line)}\n"))
+            installed = await install_model(home_folder(), lambda line: screen.tell_nowait(f"{plain(line)}\n"))
             done = "Fetched" if installed.fetched else "Already there"
             await screen.say(f"{done}: {installed.path}\n{SMALL_MODEL_REMARK}\n")
             await screen.say('Try it: aar run --provider local "Create hello.txt containing hi"\n')
@@ -37,7 +37,7 @@ def status() -> int:
 
     async def work() -> int:
         screen = Screen()
-        files = installed_models(aar_home() / "models")
+        files = installed_models(home_folder() / "models")
         for file in files:
             await screen.say(f"  {plain(file.name)}  {file.stat().st_size / 1_000_000:.0f} MB\n")
         if files:

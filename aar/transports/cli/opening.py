@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from aar.client import SessionHandle, Sessions
-from aar.config import Loaded, aar_home, merge_config, secret_values
+from aar.config import Loaded, merge_config, secret_values
 from aar.errors import ConfigError, SessionNotFound
 from aar.logs import configure_logging
 from aar.messages.session import SessionInfo
@@ -17,6 +17,7 @@ from aar.runtime import check_provider, open_runtime, session_store
 from aar.transports.cli.exits import complain
 from aar.transports.cli.finding import with_model
 from aar.transports.cli.flags import Flags, LogFlags
+from aar.transports.cli.home import home_folder
 from aar.transports.cli.listing import Pages, whole_id
 from aar.transports.cli.screen import Screen
 
@@ -36,6 +37,7 @@ def loaded_settings(flags: LogFlags) -> Loaded:
 
     Raises `ConfigError`. Warnings about the file go to standard error.
     """
+    home_folder()
     loaded = merge_config(file=flags.config, flags=flags.settings())
     config = loaded.config
     configure_logging(config.log_level, config.log_file, secrets=secret_values(config))
@@ -66,10 +68,12 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
 
     Raises `SessionNotFound`, `SessionInUse` and whatever keeps a model from being used.
     """
-    cwd, home = here(), aar_home()
+    cwd, home = here(), home_folder()
     config = await with_model(_watched(loaded), screen)
     configure_logging(config.log_level, config.log_file, secrets=secret_values(config))  # a key may have been found
     check_provider(config)
+    if not config.resolve_provider().api_key.isascii():
+        raise ConfigError("provider.api_key: has letters that no key has. Copy the key again.")
     async with open_runtime(config, store=session_store(config, home=home, cwd=cwd), home=home) as runtime:
         handle, remark = await _session(runtime.sessions, flags, cwd, config)
         yield Conversation(handle, config, remark)

@@ -117,6 +117,9 @@ class _Job:
             raise
         except* AarError as errors:
             failure = "\n".join(sentence(error) for error in leaves(errors))
+        except* trio.Cancelled:  # asked to leave at once
+            self._screen.tell_nowait(f"Session: {handle.session_id}\n" if self._output == "text" else "")
+            raise
         await report.end(stop, failure)
         return code_of_stop(stop)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import trio
 
-from aar.config import aar_home
 from aar.display import plain, plain_json
 from aar.errors import InvalidMessage, SessionNotFound, StoreUnavailable
 from aar.messages.events import (
@@ -25,6 +24,7 @@ from aar.messages.events import (
 from aar.runtime import session_store
 from aar.transports.cli.exits import DONE, complain, run_to_code
 from aar.transports.cli.flags import LogFlags
+from aar.transports.cli.home import home_folder
 from aar.transports.cli.listing import Pages, heading, line, whole_id
 from aar.transports.cli.opening import here, loaded_settings
 from aar.transports.cli.render import cut
@@ -105,7 +105,7 @@ def delete(session_ids: Sequence[str], *, flags: LogFlags) -> int:
 def _with_store(flags: LogFlags, work: Callable[[Any, Screen], Awaitable[int]]) -> int:
     async def main() -> int:
         config = loaded_settings(flags).config
-        return await work(session_store(config, home=aar_home(), cwd=here()), Screen())
+        return await work(session_store(config, home=home_folder(), cwd=here()), Screen())
 
     return run_to_code(main)
 

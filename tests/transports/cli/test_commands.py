@@ -292,7 +292,38 @@ def test_init_writes_the_files_and_leaves_those_that_are_there(here, place):
 def test_init_that_cannot_write_says_where(here, place):
     place.home.write_text("a file")
     done = here("init")
-    assert (done.code, done.err) == (2, f"aar: {place.home}: cannot be written (File exists).\n")
+    assert (done.code, done.err) == (
+        2,
+        f"aar: {place.home} is no folder: move it away, or set AAR_HOME to another one.\n",
+    )
+    place.home.unlink()
+    place.home.mkdir()
+    (place.home / "themes").write_text("a file")
+    done = here("init")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert done.err.startswith(f"aar: {place.home}/themes: cannot be written (File exists). Allow this user to ")
+
+
+@pytest.mark.parametrize("words", ["run hi", "chat", "sessions", "tools", "prompt", "config", "local"])
+def test_a_file_in_place_of_the_user_folder_is_a_mistake_in_the_settings(here, place, words):
+    place.home.write_text("a file")
+    done = here(*words.split())
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        f"aar: {place.home} is no folder: move it away, or set AAR_HOME to another one.\n",
+    )
+
+
+def test_a_user_without_a_home_is_told_what_to_set(here, place, monkeypatch):
+    def nobody() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("aar.config.files.Path.home", nobody)
+    place.variables["AAR_HOME"] = ""
+    done = here("sessions")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "set HOME, or AAR_HOME" in done.err
 
 
 # --- the local model --------------------------------------------------------------------------

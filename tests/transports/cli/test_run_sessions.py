@@ -102,6 +102,11 @@ async def test_a_provider_that_cannot_work_is_said_before_a_session_is_begun(aar
     assert not (place.home / "sessions").exists()
 
 
+async def test_a_key_with_letters_that_no_key_has_is_a_mistake(aar, model, flags):
+    done = await aar("run", "hi", *flags, "--api-key", "ключ")
+    assert (done.code, done.err) == (2, "aar: provider.api_key: has letters that no key has. Copy the key again.\n")
+
+
 async def test_a_file_with_a_key_that_others_may_read_is_warned_of(aar, model, place):
     place.configure(provider={"name": "generic", "base_url": model.url, "api_key": "k"})
     file = place.home / "config.json"

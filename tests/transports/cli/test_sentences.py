@@ -29,7 +29,11 @@ def test_a_part_that_is_gone_is_said_with_what_to_do():
 
 
 def test_an_error_of_the_system_names_the_file():
-    assert sentence(PermissionError(13, "Permission denied", "/x")) == "/x: Permission denied"
+    assert sentence(IsADirectoryError(21, "Is a directory", "/x")) == "/x: Is a directory"
+    assert sentence(PermissionError(13, "Permission denied", "/x")).startswith(
+        "/x: Permission denied. Allow this user "
+    )
+    assert sentence(OSError(28, "No space left")) == "No space left. Free some space, then try again."
 
 
 def test_a_bug_is_told_with_its_kind_and_with_where_to_look():

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 import trio
 
-from aar.transports.cli.exits import CANCELLED, TERMINATED, code_of_stop
+from aar.transports.cli.exits import CANCELLED, TERMINATED, code_of_stop, run_to_code
 from aar.transports.cli.signals import AGAIN_WITHIN, GRACE, Interrupts, open_interrupts
 
 
@@ -62,6 +64,28 @@ async def test_signals_are_as_they_were_afterwards():
     async with open_interrupts():
         pass
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_ctrl_c_before_there_is_a_session_ends_quietly():
+    """The program begins with Ctrl+C as the system has it: what has not begun needs no end."""
+    code = """if True:
+        import os, signal, sys, trio
+        from aar.transports.cli.exits import run_to_code
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        async def work():
+            os.kill(os.getpid(), signal.SIGINT)
+            await trio.sleep_forever()
+        sys.exit(run_to_code(work))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (CANCELLED, b"")
+
+
+def test_ctrl_c_that_comes_while_a_class_is_made_is_no_bug(capsys):
+    async def work() -> int:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    assert (run_to_code(work), capsys.readouterr().err) == (CANCELLED, "")
 
 
 @pytest.mark.covers("CLI-07")

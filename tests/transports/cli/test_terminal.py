@@ -133,6 +133,16 @@ async def test_ctrl_c_cancels_a_run(terminal, model, flags):
         assert await screen.end() == 130
 
 
+async def test_ctrl_c_twice_leaves_with_the_session_and_without_a_status_line(terminal, model, flags):
+    model.calls("bash", command="trap '' TERM INT; echo started-$((1 + 1)); while :; do sleep 0.1; done")
+    async with terminal("run", "go", "--yes", *flags) as screen:
+        await screen.until("bash … ")
+        await screen.until("started-2")
+        await screen.type("\x03\x03")
+        assert await screen.end() == 130
+    assert screen.text.splitlines()[-1].startswith("Session: ")
+
+
 async def test_ctrl_c_at_a_question_withdraws_it(terminal, model, flags, place):
     model.calls("write_file", path="a.txt", content="x").says("Well.")
     async with terminal("run", "write", "--output", "json", *flags) as screen:
