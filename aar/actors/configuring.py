@@ -7,13 +7,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from aar.actors.workbench import Workbench
+from aar.config import holds_secret
 from aar.errors import InvalidSetting
 from aar.messages.events import ConfigChanged, Event, ProviderSwitchEvent
 from aar.messages.settings import AgentConfig, merge_settings
 
 __all__ = ["apply_patch"]
-
-_SECRETS = ("api_key", "auth_header", "extra_headers")
 
 
 async def apply_patch(bench: Workbench, patch: dict[str, Any], reason: dict[str, Any] | None = None) -> AgentConfig:
@@ -21,7 +20,7 @@ async def apply_patch(bench: Workbench, patch: dict[str, Any], reason: dict[str,
 
     `reason` is kept with the fact that another model answers from now on.
     """
-    if _has_secret(patch):
+    if holds_secret(patch):
         raise InvalidSetting(
             "keys are not changed in a running session: put them into a profile of the config file or the environment"
         )
@@ -51,9 +50,3 @@ async def apply_patch(bench: Workbench, patch: dict[str, Any], reason: dict[str,
         )
     await bench.journal.append(*facts)
     return bench.config
-
-
-def _has_secret(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any((name in _SECRETS and bool(item)) or _has_secret(item) for name, item in value.items())
-    return False

@@ -16,7 +16,7 @@ from aar.journal.journal import Journal
 from aar.kernel import Ref
 from aar.messages.approvals import ApprovalsCommand
 from aar.messages.events import Notice, ToolResult
-from aar.messages.settings import AgentConfig
+from aar.messages.settings import AgentConfig, SafetyConfig
 from aar.prompt import layers, system_prompt
 from aar.tools.registry import ToolRegistry
 
@@ -28,6 +28,8 @@ __all__ = ["Progress", "Workbench", "guarded"]
 
 A = TypeVar("A")
 T = TypeVar("T")
+
+_USUAL_SESSIONS = AgentConfig.model_fields["session_dir"].default  # within Aar's own folder, which is guarded
 
 logger = logging.getLogger(__name__)
 
@@ -103,12 +105,16 @@ class Workbench:
         """What tools may read and write: compiled once per settings, asked at every call."""
         safety = self.config.safety
         if self._kept.get("paths_of") is not safety:
-            from aar.safety.paths import PathGuard
-
-            self._kept["paths"] = PathGuard(self.cwd, safety, state_dir=str(self.home))
+            self._kept["paths"] = self._guard(safety)
             self._kept["paths_of"] = safety
         guard: PathGuard = self._kept["paths"]
         return guard
+
+    def _guard(self, safety: SafetyConfig) -> PathGuard:
+        from aar.safety.paths import PathGuard  # with the first call, as above
+
+        elsewhere = self.base.session_dir if self.base.session_dir != _USUAL_SESSIONS else None
+        return PathGuard(self.cwd, safety, state_dir=str(self.home), private_dir=elsewhere)
 
     async def system_prompt(self) -> str:
         """The same text for the whole session, unless tools or the settings it is made of change."""
@@ -129,10 +135,8 @@ class Workbench:
 
     def _read_prompt(self, config: AgentConfig) -> str:
         def may_read(path: str) -> str | None:
-            from aar.safety.paths import PathGuard  # few projects have rules
-
             safety = config.safety.model_copy(update={"allowed_paths": []})  # the user may keep rules elsewhere
-            return PathGuard(self.cwd, safety, state_dir=str(self.home)).check(path, write=False)
+            return self._guard(safety).check(path, write=False)
 
         return system_prompt(layers(config, self.cwd, self.home, self.toolbox.list_tools(), may_read=may_read))
 

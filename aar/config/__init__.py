@@ -7,7 +7,7 @@ Everything a user owns lies below `aar_home()`; no file of a project is read her
 from __future__ import annotations
 
 from aar.config.files import aar_home, load_config, user_config_file
-from aar.config.masking import masked, secret_values, without_keys
+from aar.config.masking import holds_secret, masked, secret_values, without_keys
 from aar.config.merge import API_KEY_VARIABLES, Loaded, merge_config
 from aar.config.starter import Written, sample_configs, write_starter_files
 from aar.config.unknown import unknown_settings
@@ -18,6 +18,7 @@ __all__ = [
     "Written",
     "aar_home",
     "load_config",
+    "holds_secret",
     "masked",
     "merge_config",
     "sample_configs",

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from aar.messages.settings import AgentConfig, ProviderConfig
 
-__all__ = ["masked", "repeated", "secret_values", "without_keys"]
+__all__ = ["holds_secret", "masked", "repeated", "secret_values", "without_keys"]
 
 MASK = "********"
 
@@ -39,6 +39,11 @@ def secret_values(config: AgentConfig) -> list[str]:
         found.update(_secrets_in(provider))
     found.update(_in_address(config.safety.sandbox.wsl.rootfs_url))
     return sorted((value for value in found if len(value) >= 4), key=lambda value: (-len(value), value))
+
+
+def holds_secret(settings: dict[str, Any]) -> bool:
+    """Whether some of these settings, as plain data, hold a key, a header or a password."""
+    return any(_in_extra(settings))
 
 
 def repeated(value: Any) -> str:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from aar.errors import InvalidSetting, ProviderError, ProviderUnauthorized
+from aar.errors import InvalidSetting, ProviderError
 from aar.messages.provider import ImageLimits, ModelInfo, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
 from aar.providers.failures import as_provider_error, error_for_status
@@ -21,7 +21,7 @@ from aar.providers.openai_models import parse_models
 from aar.providers.openai_responses import ResponsesApi
 from aar.providers.openai_settings import place_of, reasons, sees
 from aar.providers.posting import AnswerReading, PostingProvider
-from aar.providers.sdk import SdkClients, check_installed, load
+from aar.providers.sdk import SdkClients, check_installed, load, missing_key
 from aar.providers.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class OpenAIProvider(PostingProvider):
 
     async def _loaded(self) -> tuple[ModuleType, SdkClients[Any]]:
         if not self._place.key and self._place.is_vendor:
-            raise ProviderUnauthorized("There is no key for OpenAI: set OPENAI_API_KEY or provider.api_key")
+            raise missing_key(self.name, "OPENAI_API_KEY")
         if self._sdk is None or self._clients is None:
             sdk = self._sdk = await load("openai")
             self._clients = SdkClients(self._pool, self._place.url, lambda http: self._client(sdk, http))

@@ -121,4 +121,4 @@ def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
     if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with suppress(PermissionError):
             os.fchown(descriptor, old.st_uid, old.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)  # new content does not run as somebody else

@@ -66,7 +66,7 @@ class PathGuard:
 
     `check` answers with a reason or `None`; everything else raises `ToolError("blocked", ...)` for a path
     that the rules forbid. `state_dir` is where Aar keeps its own files: tools may not write there, nor read
-    keys, sessions and logs.
+    keys, sessions and logs. `private_dir` is another folder that no tool may enter: sessions may be kept elsewhere.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class PathGuard:
         *,
         path_rules: Sequence[PathRule] = (),
         state_dir: str | None = None,
+        private_dir: str | None = None,
     ) -> None:
         if not os.path.isabs(cwd):
             raise ValueError(f"the session's folder must be an absolute path, not {cwd!r}")
@@ -87,6 +88,7 @@ class PathGuard:
         self._allowed = PatternSet(self._expand(safety.allowed_paths))
         state_folders = _state_folders(state_dir)
         self._state_folders = state_folders
+        self._private_folders = _both_forms(os.path.join(cwd, private_dir)) if private_dir else []
         self._protected = protected_names(state_folders)
         self._notable = notable_names()
         self._secret = SecretNames(state_folders)
@@ -124,7 +126,7 @@ class PathGuard:
     def _judge_form(self, form: str, write: bool) -> str | None:
         if write and self._protected.match(form):
             return f"'{form}' is protected: it decides what runs later"
-        if self._secret.match(form):
+        if self._secret.match(form) or any(f"{form}/".startswith(f"{one}/") for one in self._private_folders):
             return f"'{form}' is private to Aar or to a running program"
         for patterns, rule in self._rules:
             if patterns.match(form):
@@ -270,8 +272,13 @@ def _is_no_name(path: str) -> str | None:
 
 
 def _state_folders(state_dir: str | None) -> list[str]:
-    folder = state_dir or os.environ.get("AAR_HOME") or os.path.join(os.path.expanduser("~"), ".aar")
-    return sorted({os.path.abspath(os.path.expanduser(folder)), _real(os.path.expanduser(folder))})
+    return _both_forms(state_dir or os.environ.get("AAR_HOME") or os.path.join(os.path.expanduser("~"), ".aar"))
+
+
+def _both_forms(folder: str) -> list[str]:
+    """As it is written and with links followed."""
+    folder = os.path.expanduser(folder)
+    return sorted({os.path.abspath(folder), _real(folder)})
 
 
 def _blocked(reason: str) -> ToolError:

@@ -488,3 +488,13 @@ def test_a_path_of_any_length_is_judged_in_time(work: Path) -> None:
         assert guard.check(path, write=False) == "the path is too long"
         guard.resolve(path)
     assert time.perf_counter() - before < 1
+
+
+@pytest.mark.parametrize("folder", ["kept", "kept/", "{work}/kept"])
+def test_sessions_that_are_kept_in_the_working_folder_are_for_no_tool(work: Path, folder: str) -> None:
+    (work / "kept").mkdir()
+    guard = PathGuard(str(work), FREE, state_dir=str(work.parent / "state"), private_dir=folder.format(work=work))
+    for path in ("kept", "kept/a.jsonl", "./kept/../kept/a.jsonl"):
+        assert "is private to Aar" in str(guard.check(path, write=False))
+        assert "is private to Aar" in str(guard.check(path, write=True))
+    assert guard.check("kept.txt", write=True) is None
