@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from aar.config import API_KEY_VARIABLES, Loaded
 from aar.display import plain
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.transports.cli.exits import FAILED, Told
+from aar.transports.cli.home import home_folder
 from aar.transports.cli.screen import Screen
 
-__all__ = ["with_model"]
+__all__ = ["installed_remark", "with_model"]
 
 
 async def with_model(loaded: Loaded, screen: Screen, environ: Mapping[str, str] = os.environ) -> AgentConfig:
@@ -43,11 +45,20 @@ async def _with_found(loaded: Loaded, screen: Screen, environ: Mapping[str, str]
         await _tell(screen, remark)
     if found.provider is None:
         await screen.tell(three_ways())
+        await _tell(screen, installed_remark(home_folder() / "models"))
         raise Told(FAILED)
     changes = {"api_key": _key_of(found.provider, environ)}
     if loaded.origins["provider.model"] == "flag":
         changes["model"] = loaded.config.resolve_provider().model
     return loaded.config.model_copy(update={"provider": found.provider.model_copy(update=changes)})
+
+
+def installed_remark(folder: Path) -> str:
+    """Which models are installed already, for somebody who was told how to get one."""
+    from aar.local import installed_models
+
+    names = ", ".join(file.name for file in installed_models(folder)[:5])
+    return f"Installed already: {names}. To use one, add: --provider local --model FILE.gguf" if names else ""
 
 
 def _key_of(provider: ProviderConfig, environ: Mapping[str, str]) -> str:

@@ -6,6 +6,8 @@ import signal
 import pytest
 import trio
 
+from aar.transports.cli.finding import installed_remark
+
 SESSION = "Session: "
 
 
@@ -153,3 +155,11 @@ async def test_flags_win_over_the_environment_and_that_over_the_file(aar, model,
     assert [headers["authorization"] for headers in model.headers] == [
         f"bearer key-of-the-{where}" for where in ("file", "file", "environment", "flag")
     ]
+
+
+def test_somebody_without_a_model_in_use_is_told_of_those_that_are_installed(tmp_path):
+    assert installed_remark(tmp_path / "models") == ""
+    (tmp_path / "small.gguf").write_text("x")
+    assert installed_remark(tmp_path) == (
+        "Installed already: small.gguf. To use one, add: --provider local --model FILE.gguf"
+    )
