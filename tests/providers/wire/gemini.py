@@ -16,30 +16,10 @@ _GENERATION = (
     "stopSequences responseMimeType responseSchema responseJsonSchema responseModalities candidateCount "
     "maxOutputTokens temperature topP topK seed presencePenalty frequencyPenalty thinkingConfig mediaResolution"
 )
-_SCHEMA = {
-    "type",
-    "format",
-    "title",
-    "description",
-    "nullable",
-    "enum",
-    "maxItems",
-    "minItems",
-    "properties",
-    "required",
-    "minProperties",
-    "maxProperties",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "example",
-    "anyOf",
-    "propertyOrdering",
-    "default",
-    "items",
-    "minimum",
-    "maximum",
-}
+_SCHEMA = (
+    "type format title description nullable enum maxItems minItems properties required minProperties maxProperties "
+    "minLength maxLength pattern example anyOf propertyOrdering default items minimum maximum"
+)
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _DATA = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
@@ -101,7 +81,7 @@ class GenerateContentFormat(WireFormat):
                     self._schema(function["parameters"], found)
 
     def _schema(self, schema: Any, found: Findings) -> None:
-        found.need(schema.keys() <= _SCHEMA, f"schema with unknown {sorted(schema.keys() - _SCHEMA)}")
+        found.keys("schema", schema, "", _SCHEMA)
         inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
         for one in [*inner, schema["items"]] if "items" in schema else inner:
             self._schema(one, found)
