@@ -61,6 +61,8 @@ class Provider:
         self.config = config
         self.first_byte_timeout = _limit(config, "first_byte_timeout", self.default_first_byte_timeout)
         self.idle_timeout = _limit(config, "idle_timeout", self.default_idle_timeout)
+        if config.extra.get("supports_vision") is False:
+            self.image_limits = ImageLimits(at_most=0)
         self.answer_timeout = _limit(config, "first_byte_timeout", self.default_answer_timeout)
 
     def capabilities(self) -> Capabilities:

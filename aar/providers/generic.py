@@ -20,7 +20,7 @@ from aar.providers.http import HttpPool, is_loopback, split_url
 from aar.providers.openai_fields import Fields
 from aar.providers.openai_models import parse_models
 from aar.providers.openai_stream import ChatStream
-from aar.providers.openai_wire import encode_json, encode_message, encode_tools, parse_answer, response_format
+from aar.providers.openai_wire import encode_json, encode_tools, encoded_messages, parse_answer, response_format
 from aar.providers.posting import PostingProvider
 from aar.providers.secrets import Secrets
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["GenericProvider", "chat_endpoint"]
 
 _log = logging.getLogger(__name__)
-
-CODEC = "openai"  # under this name a history keeps the bytes of its messages
 
 
 class GenericProvider(PostingProvider):
@@ -67,7 +65,7 @@ class GenericProvider(PostingProvider):
         fixed_field = extra.get("max_tokens_field")
         self._fields = Fields(
             fixed_field or self.default_max_tokens_field,
-            frozenset({"stream_options", "temperature"}),
+            frozenset({"images", "stream_options", "temperature"}),
             may_rename=not fixed_field and self.default_max_tokens_field == "max_completion_tokens",
         )
         self._has_warned = False
@@ -135,7 +133,7 @@ class GenericProvider(PostingProvider):
         self._warn_of_an_open_key(self.api_key)
 
     def _body(self, request: ProviderRequest, streaming: bool, fields: Fields) -> bytes:
-        messages = request.messages.encoded(CODEC, encode_message)
+        messages = encoded_messages(request.messages, with_images="images" in fields.optional)
         if request.system:
             messages.insert(0, encode_json({"role": "system", "content": request.system}))
         limit = self.config.max_tokens if request.max_tokens is None else request.max_tokens

@@ -10,13 +10,12 @@ from aar.providers.failures import error_in_answer
 from aar.providers.openai_fields import Fields
 from aar.providers.openai_settings import asked_format, limit_of, passed_on, reasons
 from aar.providers.openai_stream import ChatStream
-from aar.providers.openai_wire import encode_json, encode_message, encode_tools, parse_answer
+from aar.providers.openai_wire import encode_json, encode_tools, encoded_messages, parse_answer
 
 __all__ = ["ChatApi"]
 
-CODEC = "openai"  # the same bytes as those of the generic adapter
 _LIMITS = frozenset({"max_completion_tokens", "max_tokens"})
-OPTIONAL = frozenset({"prompt_cache_key", "stream_options", "temperature"})
+OPTIONAL = frozenset({"images", "prompt_cache_key", "stream_options", "temperature"})
 
 
 class ChatApi:
@@ -42,7 +41,7 @@ class ChatApi:
 
     def body(self, request: ProviderRequest, fields: Fields, *, streaming: bool) -> bytes:
         limit = 0 if _LIMITS & self._passed.keys() else limit_of(self._config, request)
-        messages = request.messages.encoded(CODEC, encode_message)
+        messages = encoded_messages(request.messages, with_images="images" in fields.optional)
         if request.system:
             messages.insert(0, encode_json({"role": "system", "content": request.system}))
         options: dict[str, Any] = {

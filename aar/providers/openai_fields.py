@@ -21,6 +21,10 @@ _REFUSALS = {
     ),
     "prompt_cache_key": r"prompt_cache_key",
 }
+_NO_IMAGES = (
+    r"(?i)image(?: input|_url)? is (?:not|only) supported|not support (?:image|vision|multimodal)|mmproj"
+    r"|not a multimodal model|at most 0 image"
+)
 
 
 class Fields(NamedTuple):
@@ -35,6 +39,8 @@ class Fields(NamedTuple):
 
     def refused(self, status: int, text: str) -> str:
         """The field that the server complains about, if it may be renamed or left out; else empty."""
+        if "images" in self.optional and status in (400, 404, 422, 500, 501) and re.search(_NO_IMAGES, text):
+            return "images"
         if status not in (400, 404, 422):
             return ""
         if self.may_rename and status != 404 and self._limit_is_refused(text):

@@ -16,7 +16,7 @@ from typing import Any
 
 from aar.errors import BadProviderReply
 from aar.messages.events import ProviderMeta, ReasoningBlock, ToolCall
-from aar.messages.provider import NeutralMessage, ProviderResponse
+from aar.messages.provider import History, NeutralMessage, ProviderResponse, has_images
 from aar.messages.tools import ToolSchema
 from aar.providers.thinking import extract_thinking, reasoning_of
 
@@ -25,6 +25,7 @@ __all__ = [
     "encode_json",
     "encode_message",
     "encode_tools",
+    "encoded_messages",
     "parse_answer",
     "parse_arguments",
     "response_format",
@@ -46,6 +47,7 @@ _log = logging.getLogger(__name__)
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # `json.dumps` would make one at every call
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_ID = 40  # characters; more are refused
+_NO_IMAGE = {"type": "text", "text": "[image left out: the model takes no images]"}
 MAX_COUNT = 2**53  # tokens; a count beyond is nonsense, and not every reader of JSON could hold it
 _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "content_filter": "error"}
 
@@ -61,6 +63,21 @@ def encode_json(value: Any) -> bytes:
 def encode_message(message: NeutralMessage) -> bytes:
     """The wire messages of one neutral message, joined by commas; empty when it has none."""
     return b",".join(encode_json(wire) for wire in wire_messages(message))
+
+
+def encoded_messages(history: History, *, with_images: bool) -> list[bytes]:
+    """The messages of a conversation, each encoded once; for a model that takes no images, without them."""
+    if with_images:
+        return history.encoded("openai", encode_message)
+    return history.encoded("openai without images", _encode_without_images)
+
+
+def _encode_without_images(message: NeutralMessage) -> bytes:
+    content = message["content"]
+    if has_images(message) and not isinstance(content, str):
+        blocks = [_NO_IMAGE if block.get("type") == "image_url" else block for block in content]
+        message = {"role": message["role"], "content": blocks}
+    return encode_message(message)
 
 
 def wire_messages(message: NeutralMessage) -> list[dict[str, Any]]:

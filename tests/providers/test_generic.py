@@ -21,7 +21,7 @@ from aar.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
-from aar.messages.provider import History, NeutralMessage, ProviderRequest
+from aar.messages.provider import History, ImageLimits, NeutralMessage, ProviderRequest
 from aar.messages.settings import ProviderConfig
 from aar.messages.tools import ToolSchema
 from aar.providers.generic import GenericProvider, chat_endpoint
@@ -582,3 +582,40 @@ async def test_a_key_with_letters_that_headers_cannot_carry_is_an_error_without_
         await completed(provider_at(server.url, api_key="sécret…"))
     assert "cret" not in str(caught.value)
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (500, "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"),
+        (400, "At most 0 image(s) may be provided in one request."),
+        (400, "Invalid content type. image_url is only supported by certain models."),
+        (404, "No endpoints found that support image input: this model does not support images"),
+    ],
+)
+async def test_a_model_that_takes_no_images_is_asked_without_them_from_then_on(
+    server: Any, status: int, said: str
+) -> None:
+    server.sends_json(refusal(said), status)
+    server.sends_json({"choices": [{"message": {"content": "I see nothing"}, "finish_reason": "stop"}]})
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    history = History([{"role": "user", "content": [image, {"type": "text", "text": "what is it?"}]}])
+    provider = provider_at(server.url)
+    for _ in range(2):
+        assert (await provider.complete(ProviderRequest(messages=history))).content == "I see nothing"
+    await provider.aclose()
+    sent = [request.json["messages"][0]["content"] for request in server.requests]
+    assert sent[0] == [image, {"type": "text", "text": "what is it?"}]
+    assert (
+        sent[1]
+        == sent[2]
+        == [
+            {"type": "text", "text": "[image left out: the model takes no images]"},
+            {"type": "text", "text": "what is it?"},
+        ]
+    )
+
+
+def test_a_model_that_is_said_to_see_nothing_has_no_room_for_images() -> None:
+    config = ProviderConfig(name="generic", model="m", extra={"supports_vision": False})
+    assert GenericProvider(config).image_limits == ImageLimits(at_most=0)
