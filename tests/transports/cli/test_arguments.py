@@ -31,6 +31,7 @@ ACCEPTED = {
     "tools": EVERYWHERE,
     "prompt": [*MODEL, *SAFETY, *EVERYWHERE, "--raw", "--layers"],
     "config": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
+    "models": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--output=json"],
     "init": ["--force", "-f"],
     "local install": [],
     "local status": [],
