@@ -52,7 +52,7 @@ def test_each_command_takes_its_flags_and_no_others(words):
     taken = ACCEPTED[words]
     parse(*given, *taken)
     for flag in ["--nonsense", *(flag for group in ACCEPTED.values() for flag in group if flag.startswith("--"))]:
-        if flag not in taken:
+        if flag.partition("=")[0] not in {known.partition("=")[0] for known in taken}:
             with pytest.raises(UnknownOptionError):
                 parse(*given, flag)
 
