@@ -1,0 +1,32 @@
+"""How a tool says what went wrong: expected trouble is a text for the model, bugs stay hidden from it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import ParamSpec, TypeVar
+
+from mcp.server.mcpserver.exceptions import ToolError
+
+__all__ = ["ServiceError", "told"]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ServiceError(Exception):
+    """A server elsewhere refused, failed or did not answer; its text is meant for the model."""
+
+
+def told(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+    """The same tool, with `ValueError` and `ServiceError` told to the client as they are."""
+
+    @functools.wraps(function)
+    async def tool(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return await function(*arguments, **named)
+        except (ValueError, ServiceError) as error:
+            raise ToolError(str(error)) from error
+
+    return tool

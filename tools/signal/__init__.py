@@ -1,0 +1,1 @@
+"""An MCP server for Signal, over a running signal-cli REST API."""

@@ -1,0 +1,1 @@
+"""An MCP server that searches the web, reads pages and reads feeds."""
