@@ -44,7 +44,9 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # `json.dumps` would make one at every call
+# `json.dumps` would make one at every call.
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_SPACED = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_ID = 40  # characters; more are refused
 _NO_IMAGE = {"type": "text", "text": "[image left out: the model takes no images]"}
@@ -57,7 +59,23 @@ _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", 
 
 def encode_json(value: Any) -> bytes:
     """Compact JSON in UTF-8. Half a surrogate pair, which UTF-8 cannot carry, becomes a question mark."""
-    return _COMPACT.encode(value).encode("utf-8", "replace")
+    return _strict(_COMPACT, value).encode("utf-8", "replace")
+
+
+def _strict(encoder: json.JSONEncoder, value: Any) -> str:
+    """JSON that every server reads: a model that once said 1e999 would spoil all later requests with an `Infinity`."""
+    try:
+        return encoder.encode(value)
+    except ValueError:
+        return encoder.encode(_finite(value))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def encode_message(message: NeutralMessage) -> bytes:
@@ -115,7 +133,7 @@ def wire_arguments(arguments: Mapping[str, Any] | None) -> str:
     Those that came damaged are kept as {"raw": text} and go back as that object: a server that reads its own
     history as JSON would fail on the text itself, at every request from then on.
     """
-    return json.dumps(arguments or {}, ensure_ascii=False)
+    return _strict(_SPACED, arguments or {})
 
 
 def wire_name(name: str) -> str:

@@ -147,10 +147,13 @@ class MessagesFormat(WireFormat):
         found.keys("thinking", thinking, "type budget_tokens", "display")
         found.need(1024 <= thinking["budget_tokens"] < body["max_tokens"], "budget_tokens is not below max_tokens")
         found.need(body.get("temperature", 1) == 1, "a temperature beside thinking")
-        last, answers = body["messages"][-1], body["messages"][:-1]
-        if any(block["type"] == "tool_result" for block in _blocks(last)):
-            first = _blocks(answers[-1])[0]["type"]
-            found.need(first in _THOUGHTS, f"expected thinking, but the final answer begins with {first}")
+        # What the model has said since the last prompt is one answer, and that begins with a thought.
+        at = len(body["messages"]) - 1
+        while at >= 2 and _has_results(body["messages"][at]):
+            at -= 2
+        if at < len(body["messages"]) - 1:
+            first = _blocks(body["messages"][at + 1])[0]["type"]
+            found.need(first in _THOUGHTS, f"expected thinking, but the answer begins with {first}")
 
     # --- a plain view ---
 
@@ -231,6 +234,10 @@ class MessagesFormat(WireFormat):
 def _blocks(message: Any) -> list[Any]:
     content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _has_results(message: Any) -> bool:
+    return any(block["type"] == "tool_result" for block in _blocks(message))
 
 
 def _in_pieces(block: Any) -> tuple[Any, list[Any]]:

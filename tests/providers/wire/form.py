@@ -12,7 +12,18 @@ from typing import Any
 
 from tests.providers.conftest import SentRequest
 
-__all__ = ["Answer", "Entry", "Findings", "WireFormat", "data_uri", "events", "is_base64", "plain_name"]
+__all__ = [
+    "Answer",
+    "Entry",
+    "Findings",
+    "WireFormat",
+    "data_uri",
+    "events",
+    "is_base64",
+    "is_object",
+    "plain_name",
+    "read_json",
+]
 
 Entry = tuple[Any, ...]
 """One thing that was said: ("user", text), ("image", media type, base64), ("assistant", text),
@@ -73,7 +84,7 @@ class WireFormat:
         found.need(request.headers.get(name) == expected, f"another key in the header {name}")
         found.need(request.headers.get("content-type") == "application/json", "content-type is not application/json")
         try:
-            body = json.loads(request.body, parse_constant=_refuse)
+            body = read_json(request.body)
         except ValueError as error:
             return [*found, f"no JSON: {error}"]
         try:
@@ -110,8 +121,21 @@ class WireFormat:
         """The JSON body of a refusal."""
 
 
+def read_json(text: str | bytes) -> Any:
+    """JSON as servers read it that are not written in Python. Raises `ValueError`."""
+    return json.loads(text, parse_constant=_refuse)
+
+
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
+
+
+def is_object(text: str) -> bool:
+    """Whether this is the JSON of an object."""
+    try:
+        return isinstance(read_json(text), dict)
+    except ValueError:
+        return False
 
 
 def events(chunks: list[Any], *, named: bool = False, done: bool = False) -> list[bytes]:

@@ -34,7 +34,7 @@ class GenerateContentFormat(WireFormat):
         """`signs` is for a model that wants signatures at its calls, as from Gemini 3 on."""
         super().__init__(key)
         self._signs = signs
-        self._signed: dict[str, Any] = {}  # what stood beside a signature
+        self._signed: dict[str, bool] = {}  # whether a call stood beside a signature
 
     def wants_stream(self, request: SentRequest) -> bool:
         return "streamGenerateContent" in request.path
@@ -116,9 +116,7 @@ class GenerateContentFormat(WireFormat):
             signature = part.get("thoughtSignature")
             if signature is None or signature in WITHOUT:
                 continue
-            call = part.get("functionCall", {})
-            beside = (call.get("name"), call.get("args"))
-            is_own = is_base64(signature) and self._signed.get(signature) == beside
+            is_own = is_base64(signature) and self._signed.get(signature) == ("functionCall" in part)
             found.need(is_own, "a signature that was not given here, or in another place")
 
     # --- a plain view ---
@@ -162,15 +160,15 @@ class GenerateContentFormat(WireFormat):
         for index, (name, arguments) in enumerate(answer.calls):
             part: Any = {"functionCall": {"name": name, "args": arguments}}
             if self._signs and index == 0:
-                part["thoughtSignature"] = self._sign((name, arguments))
+                part["thoughtSignature"] = self._sign(beside_call=True)
             parts.append(part)
         if self._signs and answer.text and not answer.calls:
-            parts.append({"text": "", "thoughtSignature": self._sign((None, None))})
+            parts.append({"text": "", "thoughtSignature": self._sign(beside_call=False)})
         return parts
 
-    def _sign(self, beside: Any) -> str:
+    def _sign(self, *, beside_call: bool) -> str:
         signature = base64.b64encode(self.fresh("signature of ").encode()).decode()
-        self._signed[signature] = beside
+        self._signed[signature] = beside_call
         return signature
 
     def error(self, status: int, message: str) -> Any:

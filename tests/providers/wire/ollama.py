@@ -65,7 +65,6 @@ class OllamaFormat(WireFormat):
         found.keys("assistant", message, "role content", "thinking tool_calls")
         found.need(message.get("thinking", "") in {"", *self._thoughts}, "a thought of somebody else")
         calls = message.get("tool_calls", [])
-        found.need(message["content"] or calls, "an answer with neither text nor calls")
         for call in calls:
             found.keys("call", call, "function", "id type")
             found.keys("function", call["function"], "name arguments", "index")
@@ -95,7 +94,7 @@ class OllamaFormat(WireFormat):
         pieces += [{"content": piece} for piece in (answer.text[:3], answer.text[3:]) if piece]
         pieces += [{"content": "", "tool_calls": [call]} for call in self._calls(answer)]
         lines = [{"model": "llama", "message": {"role": "assistant", **piece}, "done": False} for piece in pieces]
-        self._thoughts.add(answer.thought)
+        self._thoughts.add(answer.thought.strip())
         last = {"model": "llama", "message": {"role": "assistant", "content": ""}, **_LAST}
         return [json.dumps(line).encode() + b"\n" for line in [*lines, last]]
 
@@ -105,7 +104,7 @@ class OllamaFormat(WireFormat):
             message["thinking"] = answer.thought
         if calls := self._calls(answer):
             message["tool_calls"] = calls
-        self._thoughts.add(answer.thought)
+        self._thoughts.add(answer.thought.strip())
         return {"model": "llama", "message": message, **_LAST}
 
     def _calls(self, answer: Answer) -> list[Any]:

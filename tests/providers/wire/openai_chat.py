@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from tests.providers.wire.form import Answer, Entry, Findings, WireFormat, data_uri, events, plain_name
+from tests.providers.wire.form import Answer, Entry, Findings, WireFormat, data_uri, events, is_object, plain_name
 
 __all__ = ["ChatFormat", "ImitationFormat"]
 
@@ -71,7 +71,7 @@ class ChatFormat(WireFormat):
             found.keys("function", call["function"], "name arguments")
             found.need(0 < len(call["id"]) <= LONGEST_ID, f"a call id of {len(call['id'])} characters")
             found.need(_NAME.fullmatch(call["function"]["name"]), f"function name {call['function']['name']!r}")
-            found.need(isinstance(json.loads(call["function"]["arguments"]), dict), "arguments that are no object")
+            found.need(is_object(call["function"]["arguments"]), "arguments that are no object")
         ids = [call["id"] for call in calls or ()]
         found.need(len(set(ids)) == len(ids), f"one answer uses an id twice: {ids}")
         return ids

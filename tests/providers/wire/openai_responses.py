@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from tests.providers.wire.form import Answer, Entry, Findings, WireFormat, data_uri, events, plain_name
+from tests.providers.wire.form import Answer, Entry, Findings, WireFormat, data_uri, events, is_object, plain_name
 
 __all__ = ["ResponsesFormat"]
 
@@ -113,7 +113,7 @@ class ResponsesFormat(WireFormat):
         found.keys("function_call", item, "type call_id name arguments", "id status")
         found.need(0 < len(item["call_id"]) <= 64, f"a call id of {len(item['call_id'])} characters")
         found.need(_NAME.fullmatch(item["name"]), f"function name {item['name']!r}")
-        found.need(isinstance(json.loads(item["arguments"]), dict), "arguments that are no object")
+        found.need(is_object(item["arguments"]), "arguments that are no object")
 
     # --- a plain view ---
 

@@ -16,7 +16,7 @@ from tests.providers.wire.ollama import OllamaFormat
 from tests.providers.wire.openai_chat import ChatFormat, ImitationFormat
 from tests.providers.wire.openai_responses import ResponsesFormat
 
-__all__ = ["ADAPTERS", "NAMES", "Vendors", "new_formats"]
+__all__ = ["ADAPTERS", "NAMES", "Vendors", "new_formats", "thinking_config"]
 
 Play = Callable[[Connection, WireFormat], Awaitable[None]]
 
@@ -49,6 +49,17 @@ def new_formats() -> dict[str, WireFormat]:
     return {form.name: form(key=f"key-of-{form.name}") for form in _FORMATS}
 
 
+def thinking_config(name: str, *, thinks: bool = True, **changes: Any) -> ProviderConfig:
+    """Settings for the adapter that speaks this format and a model that thinks."""
+    extra = dict(_THINKING[name] if thinks else {"api": "responses"} if name == "responses" else {})
+    settings = {
+        "name": ADAPTERS[name],
+        "model": _MODELS.get(name, f"{name}-vision"),
+        "extra": extra | changes.pop("extra", {}),
+    }
+    return ProviderConfig(**settings | changes)
+
+
 class Vendors:
     """Plays `replies` in their order, whoever is asked, and refuses as the vendor would what the vendor would refuse.
 
@@ -67,19 +78,14 @@ class Vendors:
 
     def config(self, name: str, *, thinks: bool = True, **changes: Any) -> ProviderConfig:
         """Settings for the adapter that speaks this format, to be answered here."""
-        roots = {"anthropic": "", "ollama": "", "gemini": ""}
-        base = f"{self.url}/{name}{roots.get(name, '/v1')}"
-        extra = dict(_THINKING[name] if thinks else {"api": "responses"} if name == "responses" else {})
+        root = f"{self.url}/{name}"
+        changes = {"api_key": self.formats[name].key} | changes
         if name == "gemini":
-            base, extra["sdk_base_url"] = "", base
-        settings = {
-            "name": ADAPTERS[name],
-            "model": _MODELS.get(name, f"{name}-vision"),
-            "base_url": base,
-            "api_key": self.formats[name].key,
-            "extra": extra | changes.pop("extra", {}),
-        }
-        return ProviderConfig(**settings | changes)
+            extra = {"sdk_base_url": root} | changes.pop("extra", {})
+            return thinking_config(name, thinks=thinks, extra=extra, **changes)
+        if name not in ("anthropic", "ollama"):
+            root += "/v1"
+        return thinking_config(name, thinks=thinks, base_url=root, **changes)
 
     def outlines(self, start: int = 0) -> list[tuple[str, list[Any]]]:
         """What was asked of whom, in no vendor's words."""
