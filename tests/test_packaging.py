@@ -19,7 +19,19 @@ def test_there_is_one_command_and_an_extra_for_each_provider_and_transport() -> 
     assert project["name"] == "aar-agent"
     assert project["scripts"] == {"aar": f"{main.__module__}:{main.__name__}"}
     extras = project["optional-dependencies"]
-    assert sorted(extras) == ["acp", "all", "anthropic", "dev", "gemini", "local", "mcp", "openai", "tui", "web"]
+    assert sorted(extras) == [
+        "acp",
+        "all",
+        "anthropic",
+        "dev",
+        "gemini",
+        "local",
+        "mcp",
+        "openai",
+        "servers",
+        "tui",
+        "web",
+    ]
     (everything,) = extras["all"]
     named = set(everything.partition("[")[2].rstrip("]").split(","))
     assert named == set(extras) - {"all", "dev"}

@@ -53,7 +53,7 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     try:
         kept = _from_file(path)
         return Settings.model_validate(kept | {name: given[key] for key, name in VARIABLES.items() if given.get(key)})
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
