@@ -20,9 +20,19 @@ from aar.kernel.alone import errors_alone
 from aar.messages.approvals import ApprovalsCommand, Attend, Decide, DecisionName
 from aar.messages.content import ContentBlock
 from aar.messages.events import Compacted, Event, Recorded, TurnEnded
-from aar.messages.mcp import McpServer
+from aar.messages.mcp import (
+    GetServerPrompt,
+    ListPrompts,
+    ListResources,
+    McpPrompt,
+    McpResource,
+    McpServer,
+    McpStatus,
+    ReadResource,
+)
 from aar.messages.session import (
     Adopt,
+    AskMcp,
     AutoApprove,
     Cancel,
     ClearQueue,
@@ -33,6 +43,7 @@ from aar.messages.session import (
     FollowUp,
     ForkSession,
     GetStatus,
+    ListMcp,
     ListQueue,
     ListSessions,
     LoadSession,
@@ -244,6 +255,36 @@ class SessionHandle:
     async def compact(self, instructions: str = "") -> Compacted:
         """Replace what was said so far by a summary that the model writes."""
         return await self._ref.ask(Compact(instructions=instructions))
+
+    # --- MCP servers ---
+
+    async def mcp_servers(self, *, wait: bool = False) -> tuple[McpStatus, ...]:
+        """The MCP servers of the session and the names of their tools here.
+
+        `wait` until each of them has connected or failed once, at most 15 seconds after the session was opened.
+        """
+        return await self._ref.ask(ListMcp(wait=wait))
+
+    async def mcp_resources(self, server: str) -> tuple[McpResource, ...]:
+        """What an MCP server of this session offers to read. Raises `McpError`, like the three that follow."""
+        found: tuple[McpResource, ...] = await self._ref.ask(AskMcp(server=server, request=ListResources()))
+        return found
+
+    async def read_mcp_resource(self, server: str, uri: str) -> str:
+        """The text of a resource; a line in its place for what is no text."""
+        text: str = await self._ref.ask(AskMcp(server=server, request=ReadResource(uri=uri)))
+        return text
+
+    async def mcp_prompts(self, server: str) -> tuple[McpPrompt, ...]:
+        """The prompts that an MCP server offers."""
+        found: tuple[McpPrompt, ...] = await self._ref.ask(AskMcp(server=server, request=ListPrompts()))
+        return found
+
+    async def mcp_prompt(self, server: str, name: str, arguments: dict[str, str] | None = None) -> str:
+        """A prompt of an MCP server, filled in: the text of its messages."""
+        request = GetServerPrompt(name=name, arguments=arguments or {})
+        text: str = await self._ref.ask(AskMcp(server=server, request=request))
+        return text
 
     # --- the queue and the settings ---
 

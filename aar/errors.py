@@ -9,6 +9,7 @@ AarError
 |  |- ProviderUnauthorized  ProviderRateLimited  ProviderUnavailable  ProviderTimeout  AnswerCut
 |  `- ContextTooLong  ContentRefused  BadProviderReply  MissingPackage  MissingKey
 |- ToolError                  category
+|- McpError                   McpUnavailable  MissingMcp
 |- StoreError                 SequenceConflict  StoreUnavailable  CorruptJournal
 |- ExtensionError
 `- TransportError             ProtocolError  ClientGone
@@ -35,8 +36,11 @@ __all__ = [
     "InvalidMessage",
     "InvalidSetting",
     "MailboxFull",
+    "McpError",
+    "McpUnavailable",
     "MessageError",
     "MissingKey",
+    "MissingMcp",
     "MissingPackage",
     "ProtocolError",
     "ProviderError",
@@ -245,6 +249,24 @@ class ToolError(AarError):
 
     def __str__(self) -> str:
         return f"Error [{self.category}]: {self.args[0]}"
+
+
+# --- MCP servers ------------------------------------------------------------------------------
+
+
+class McpError(AarError):
+    """An MCP server refused a request, or answered with something that is no answer."""
+
+
+class McpUnavailable(McpError):
+    """The server cannot be reached now, or was lost during the request. It is tried again by itself."""
+
+
+class MissingMcp(McpError, ImportError):
+    """MCP servers need a package that is not installed. The text names the pip command."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 # --- stores -----------------------------------------------------------------------------------

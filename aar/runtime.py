@@ -1,4 +1,4 @@
-"""The tree that runs: approvals, sessions, model servers, and whoever uses them, in one scope.
+"""The tree that runs: approvals, sessions, model and MCP servers, and whoever uses them, in one scope.
 
 async with open_runtime(config) as runtime:
     session = await runtime.sessions.open("/path/to/project")
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import trio
 
 from aar.actors.approvals import approvals
+from aar.actors.mcp_servers import McpServers
 from aar.actors.providers import Providers
 from aar.actors.sessions import Shared, sessions
 from aar.client import Sessions
@@ -83,6 +84,7 @@ async def open_runtime(
         nursery = await stack.enter_async_context(trio.open_nursery())
         supervisor = await stack.enter_async_context(open_supervisor(registry=registry))
         providers = Providers(supervisor, nursery, build_provider)
+        mcp_servers = McpServers(supervisor, nursery)
         try:
             desk = supervisor.start(Child("approvals", approvals, restart=Restart.PERMANENT, capacity=1024))
             shared = Shared(
@@ -91,6 +93,7 @@ async def open_runtime(
                 journals=journals,
                 registry=registry,
                 providers=providers,
+                mcp_servers=mcp_servers,
                 tools=lambda settings: toolbox_for(settings, tools),
                 approvals=desk,
                 hooks=hooks or Hooks(),
@@ -103,6 +106,7 @@ async def open_runtime(
         finally:
             with trio.CancelScope(shield=True):
                 await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
+                await mcp_servers.close_all()
                 await providers.close_all()
 
 

@@ -14,7 +14,7 @@ MODULES = {name.removesuffix(".__init__"): path for name, path in SOURCES.items(
 
 GROUND = ["messages", "errors", "_version"]
 NEIGHBOURS = ["kernel", "journal", "providers", "tools", "processes", "safety", "hooks", "config", "prompt", "usage"]
-NEIGHBOURS += ["attachments", "logs"]
+NEIGHBOURS += ["attachments", "logs", "mcp"]
 FACES = [
     "testing",
     "agent",
@@ -33,6 +33,7 @@ EXCEPTIONS = {  # a module or package, and the neighbours that it may know
     "aar.tools": ["safety", "processes"],
     "aar.safety.sandbox": ["processes"],
     "aar.providers.local": ["processes"],
+    "aar.mcp": ["processes"],
 }
 
 

@@ -33,6 +33,7 @@ from aar.messages.events import (
 )
 from aar.messages.session import (
     Adopt,
+    AskMcp,
     AutoApprove,
     Cancel,
     ClearQueue,
@@ -40,6 +41,7 @@ from aar.messages.session import (
     Configure,
     FollowUp,
     GetStatus,
+    ListMcp,
     ListQueue,
     Prompt,
     Queue,
@@ -146,6 +148,7 @@ class _Conversation:
 
     async def serve(self, mailbox: Mailbox[SessionCommand]) -> None:
         self._nursery.start_soon(self._write_notes)
+        self._nursery.start_soon(self._bench.servers.keep)
         try:
             async for envelope in mailbox:
                 if not self._answer_at_once(envelope):
@@ -178,6 +181,8 @@ class _Conversation:
                 envelope.reply(self._status())
             case ListQueue():
                 envelope.reply(self._queue())
+            case ListMcp() | AskMcp():
+                self._nursery.start_soon(self._bench.servers.answer, envelope)
             case Cancel() as cancel if self._is_running(cancel):
                 self._cancel_running(cancel)
             case Steer(content=content) if len(self._steering) < self._queue_limit:
@@ -239,7 +244,7 @@ class _Conversation:
                 envelope.reply(await self._adopt(facts))
             case Compact(instructions=instructions):
                 self._compact(instructions, envelope)
-            case GetStatus() | ListQueue():
+            case GetStatus() | ListQueue() | ListMcp() | AskMcp():
                 pass  # answered at once, always
             case _:
                 assert_never(envelope.message)

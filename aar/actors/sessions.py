@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, assert_never
 import trio
 
 from aar.actors.closing import repair
+from aar.actors.mcp_servers import McpServers
+from aar.actors.mcp_tools import SessionServers
 from aar.actors.providers import Providers
 from aar.actors.session import session
 from aar.actors.workbench import Workbench
@@ -28,6 +30,7 @@ from aar.kernel import Child, Envelope, Exhausted, Mailbox, Ref, Registry, Super
 from aar.messages.approvals import ApprovalsCommand
 from aar.messages.base import new_session_id
 from aar.messages.events import Event, Notice, SessionEvent
+from aar.messages.mcp import McpCommand, McpServer
 from aar.messages.session import (
     CloseSession,
     DeleteSession,
@@ -58,6 +61,7 @@ class Shared(NamedTuple):
     journals: Journals
     registry: Registry
     providers: Providers
+    mcp_servers: McpServers
     tools: Callable[[AgentConfig], ToolRegistry]
     approvals: Ref[ApprovalsCommand]
     hooks: Hooks
@@ -89,6 +93,7 @@ class _Opening(NamedTuple):
     facts: Sequence[Event] = ()
     trace_id: str = ""
     tools: Sequence[ToolSpec] = ()
+    mcp_servers: Sequence[McpServer] = ()
 
 
 @dataclass
@@ -99,6 +104,7 @@ class _Held:
     ready: trio.Event = field(default_factory=trio.Event)  # it is open, or could not be opened
     released: trio.Event = field(default_factory=trio.Event)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)  # cancelled to close it
+    servers: list[Ref[McpCommand]] = field(default_factory=list)  # MCP servers to give back
     is_leaving: bool = False
     is_given: bool = False  # somebody who asked for it has it, or it was opened without asking for an answer
 
@@ -148,11 +154,11 @@ class _House:
     async def _open(self, command: OpenSession) -> SessionInfo:
         session_id = command.session_id or new_session_id()
         opening = _Opening(session_id, True, command.cwd, command.config, "started", trace_id=command.trace_id)
-        return await self._bring_up(opening._replace(tools=command.tools))
+        return await self._bring_up(opening._replace(tools=command.tools, mcp_servers=command.mcp_servers))
 
     async def _load(self, command: LoadSession) -> SessionInfo:
-        opening = _Opening(command.session_id, False, command.cwd, command.config, "resumed", tools=command.tools)
-        return await self._bring_up(opening)
+        opening = _Opening(command.session_id, False, command.cwd, command.config, "resumed")
+        return await self._bring_up(opening._replace(tools=command.tools, mcp_servers=command.mcp_servers))
 
     async def _fork(self, command: ForkSession) -> SessionInfo:
         journal = self._shared.journals.find(command.session_id)
@@ -161,7 +167,8 @@ class _House:
         held = self._held.get(command.session_id)
         config = held.config if held is not None else None
         facts = fork(parent, command.at_message)
-        return await self._bring_up(_Opening(new_session_id(), True, cwd, config, "forked", facts, tools=command.tools))
+        opening = _Opening(new_session_id(), True, cwd, config, "forked", facts)
+        return await self._bring_up(opening._replace(tools=command.tools, mcp_servers=command.mcp_servers))
 
     async def _bring_up(self, opening: _Opening) -> SessionInfo:
         while (held := self._held.get(opening.session_id)) is not None:
@@ -189,13 +196,15 @@ class _House:
                 fold.metadata["cwd"] = opening.cwd if opening.create else stored or opening.cwd
                 journal = Journal(log, fold, log.stored.records)
                 try:
-                    await self._begin(journal, opening, held.config, log.stored.warnings)
+                    await self._begin(journal, opening, held, log.stored.warnings)
                     task_status.started(_live_info(journal))
                     held.ready.set()
                     await self._until_gone(opening.session_id, held.scope)
                 finally:
                     journal.close()
                     self._shared.journals.remove(journal)
+                    for server in held.servers:
+                        self._shared.mcp_servers.release(server)
         except Exception as error:  # the same wall, for what happens after the asker has its answer
             if not self._is_started(task_status, error):
                 logger.error("session %s: %s", opening.session_id, error, exc_info=error)
@@ -213,8 +222,8 @@ class _House:
             return False
         return True
 
-    async def _begin(self, journal: Journal, opening: _Opening, config: AgentConfig, warnings: Sequence[str]) -> None:
-        shared = self._shared
+    async def _begin(self, journal: Journal, opening: _Opening, held: _Held, warnings: Sequence[str]) -> None:
+        shared, config = self._shared, held.config
         cwd = str(journal.session.metadata["cwd"])
         _check_folder(cwd)
         await repair(journal)
@@ -231,6 +240,11 @@ class _House:
         toolbox = shared.tools(config)
         for spec in opening.tools:
             toolbox.add(spec)
+        servers = [
+            (server, shared.mcp_servers.acquire(server, cwd=cwd, env_keep=config.tools.env_keep))
+            for server in opening.mcp_servers
+        ]
+        held.servers += [ref for _, ref in servers]
         bench = Workbench(
             session_id=opening.session_id,
             cwd=cwd,
@@ -241,6 +255,7 @@ class _House:
             hooks=shared.hooks,
             threads=shared.threads,
             home=shared.home,
+            servers=SessionServers(servers, toolbox, journal),
         )
         body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
         self._supervisor.start(Child(_name(opening.session_id), body, exhausted=Exhausted.GIVE_UP))

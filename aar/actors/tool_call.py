@@ -257,7 +257,8 @@ async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox,
     try:
         with _LiveOutput(call.tool_call_id, outbox, progress, bench.config.tools.max_output_chars) as live, scope:
             context = _tool_context(bench, call, live)
-            output = str(await invoke(spec, call.arguments, context, limiter=bench.threads))
+            given = await invoke(spec, call.arguments, context, limiter=bench.threads)
+            output, is_error = (given[0], given[1]) if isinstance(given, ToolOutcome) else (str(given), False)
     except ToolError as refusal:
         output, is_error = str(refusal), True
     except Exception as error:  # a wall: a tool's failure is something to tell the model

@@ -81,6 +81,7 @@ async def run_turn(
     """
     guard = Guardrails.for_turn(bench.journal.session.metadata)
     steps = 0
+    await bench.servers.ready()
     while True:
         config = bench.config
         if controls.stopping.is_set():

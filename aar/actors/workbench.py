@@ -21,6 +21,7 @@ from aar.prompt import layers, system_prompt
 from aar.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from aar.actors.mcp_tools import SessionServers
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox import Sandbox
 
@@ -68,6 +69,7 @@ class Workbench:
     hooks: Hooks
     threads: trio.CapacityLimiter
     home: Path
+    servers: SessionServers
     _kept: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -7,11 +7,19 @@ from pydantic import Field, SerializeAsAny
 from aar.messages.base import Command, Message, Request, new_turn_id
 from aar.messages.content import ContentBlock
 from aar.messages.events import AgentState, Compacted, Event, TurnEnded
-from aar.messages.mcp import McpServer
+from aar.messages.mcp import (
+    GetServerPrompt,
+    ListPrompts,
+    ListResources,
+    McpServer,
+    McpStatus,
+    ReadResource,
+)
 from aar.messages.settings import AgentConfig
 
 __all__ = [
     "Adopt",
+    "AskMcp",
     "AutoApprove",
     "Cancel",
     "ClearQueue",
@@ -22,6 +30,7 @@ __all__ = [
     "FollowUp",
     "ForkSession",
     "GetStatus",
+    "ListMcp",
     "ListQueue",
     "ListSessions",
     "LoadSession",
@@ -163,6 +172,24 @@ class GetStatus(Command, Request[Status]):
     type: Literal["get_status"] = "get_status"
 
 
+class ListMcp(Command, Request[tuple[McpStatus, ...]]):
+    """The MCP servers of the session, in the order in which they were named.
+
+    With `wait` answered when each of them has connected or failed once.
+    """
+
+    type: Literal["list_mcp"] = "list_mcp"
+    wait: bool = False
+
+
+class AskMcp(Command, Request[Any]):
+    """Ask an MCP server of the session. Answered with what `request` is answered with; raises `McpError`."""
+
+    type: Literal["ask_mcp"] = "ask_mcp"
+    server: str
+    request: ListResources | ReadResource | ListPrompts | GetServerPrompt
+
+
 SessionCommand = (
     Prompt
     | Steer
@@ -176,6 +203,8 @@ SessionCommand = (
     | Adopt
     | Compact
     | GetStatus
+    | ListMcp
+    | AskMcp
 )
 
 

@@ -1,0 +1,250 @@
+"""The MCP servers of one session: their tools in its toolbox, and what is told about them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from aar.errors import AarError, ActorError, McpError, McpUnavailable, StoreError
+from aar.journal.journal import Journal
+from aar.kernel import Envelope, Ref
+from aar.mcp.names import prefixed_name, tool_name
+from aar.messages.events import Notice
+from aar.messages.mcp import (
+    CallServerTool,
+    McpCommand,
+    McpListing,
+    McpServer,
+    McpState,
+    McpStatus,
+    McpTool,
+    WatchServer,
+)
+from aar.messages.session import AskMcp, ListMcp
+from aar.messages.tools import SideEffect, ToolOutcome
+from aar.tools.registry import ToolContext, ToolRegistry, ToolSpec
+
+__all__ = ["FIRST_TURN_PATIENCE", "SessionServers"]
+
+FIRST_TURN_PATIENCE = 5.0  # seconds that a turn waits for servers that have never answered yet
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _Seat:
+    """A server in this session. `names` are those of its tools here, by the server's own; they never change."""
+
+    server: McpServer
+    ref: Ref[McpCommand]
+    listing: McpListing = field(default_factory=McpListing)
+    names: dict[str, str] = field(default_factory=dict)
+    present: dict[str, McpTool] = field(default_factory=dict)  # what stands in the toolbox, by its name there
+    told: McpState = "connecting"
+    is_in: bool = False  # its tools have been listed once
+
+    @property
+    def is_settled(self) -> bool:
+        return self.listing.state != "connecting"
+
+
+class SessionServers:
+    """Keeps a toolbox in step with servers. Tools stay while a server is dialled again: a new listing removes them.
+
+    Servers are taken in in the order in which they were named, so that names that collide come out the same every time;
+    the first turn waits `FIRST_TURN_PATIENCE` for them and then takes those that are there.
+    """
+
+    def __init__(
+        self, servers: Sequence[tuple[McpServer, Ref[McpCommand]]], toolbox: ToolRegistry, journal: Journal
+    ) -> None:
+        self._seats = [_Seat(server, ref) for server, ref in servers]
+        self._toolbox = toolbox
+        self._journal = journal
+        self._settled = trio.Event()
+        self._is_patient = True
+        if not self._seats:
+            self._settled.set()
+
+    @property
+    def refs(self) -> list[Ref[McpCommand]]:
+        return [seat.ref for seat in self._seats]
+
+    async def keep(self) -> None:
+        """Follow the servers until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for seat in self._seats:
+                nursery.start_soon(self._watch, seat)
+
+    async def ready(self) -> None:
+        """For a turn that is about to begin. Returns at once when every server has answered or failed before."""
+        if self._settled.is_set() or not self._is_patient:
+            return
+        with trio.move_on_after(FIRST_TURN_PATIENCE):
+            await self._settled.wait()
+        if self._is_patient:
+            self._is_patient = False
+            await self._take_in()
+
+    async def answer(self, envelope: Envelope[Any]) -> None:
+        """A client's question about the servers, or for one of them."""
+        try:
+            match envelope.message:
+                case ListMcp(wait=wait):
+                    if wait:
+                        await self._settled.wait()
+                    envelope.reply(tuple(self._status(seat) for seat in self._seats))
+                case AskMcp(server=name, request=request):
+                    envelope.reply(await self._named(name).ref.ask(request))
+        except ActorError as error:
+            envelope.fail(McpUnavailable(str(error)))
+        except AarError as error:
+            envelope.fail(error)
+
+    def _named(self, name: str) -> _Seat:
+        for seat in self._seats:
+            if seat.server.name == name:
+                return seat
+        there = ", ".join(seat.server.name for seat in self._seats) or "none"
+        raise McpError(f"this session has no MCP server named {name!r}; it has: {there}")
+
+    def _status(self, seat: _Seat) -> McpStatus:
+        return McpStatus(
+            name=seat.server.name,
+            state=seat.listing.state,
+            reason=seat.listing.reason,
+            tools=tuple(seat.present),
+        )
+
+    # --- following ----------------------------------------------------------------------------
+
+    async def _watch(self, seat: _Seat) -> None:
+        while True:
+            try:
+                seat.listing = await seat.ref.ask(WatchServer(after=seat.listing.version))
+            except ActorError as error:
+                gone = {"state": "failed", "reason": str(error), "version": seat.listing.version}
+                seat.listing = seat.listing.model_copy(update=gone)
+                await self._take_in()
+                return
+            await self._take_in()
+
+    async def _take_in(self) -> None:
+        """Bring the toolbox up to date and tell what has changed."""
+        notices: list[Notice] = []
+        for seat in self._seats:
+            if not seat.is_settled and self._is_patient:
+                break  # a later one must not take a name that this one may want
+            notices += self._changes(seat)
+        if not self._settled.is_set() and all(seat.is_settled for seat in self._seats):
+            self._settled.set()
+        if notices:
+            try:
+                await self._journal.append(*notices)
+            except StoreError as error:
+                logger.error("MCP servers: what they did could not be recorded: %s", error)
+
+    def _changes(self, seat: _Seat) -> list[Notice]:
+        notices = []
+        if seat.listing.state == "connected":
+            notices += self._register(seat)
+        if seat.told != seat.listing.state:
+            notices += self._state_notices(seat)
+            seat.told = seat.listing.state
+        return notices
+
+    def _state_notices(self, seat: _Seat) -> list[Notice]:
+        if seat.listing.state == "failed":
+            verb = "was lost" if seat.is_in else "could not be connected"
+            return [_notice(seat, f"MCP server {seat.server.name!r} {verb}: {seat.listing.reason}")]
+        if seat.told == "failed":
+            return [_notice(seat, f"MCP server {seat.server.name!r} is connected now.")]
+        return []
+
+    # --- tools --------------------------------------------------------------------------------
+
+    def _register(self, seat: _Seat) -> list[Notice]:
+        wanted = {self._name_for(seat, tool): tool for tool in seat.listing.tools}
+        if wanted == seat.present:
+            seat.is_in = True
+            return []
+        for name in seat.present.keys() - wanted.keys():
+            self._toolbox.remove(name)
+        for name, tool in wanted.items():
+            if seat.present.get(name) != tool:
+                self._toolbox.add(_spec(name, tool, seat))
+        notices = [*self._renamed(seat, wanted), *_changed_notice(seat, wanted)]
+        seat.present, seat.is_in = wanted, True
+        return notices
+
+    def _name_for(self, seat: _Seat, tool: McpTool) -> str:
+        if tool.name not in seat.names:
+            seat.names[tool.name] = self._free_name(seat, tool.name)
+        return seat.names[tool.name]
+
+    def _free_name(self, seat: _Seat, name: str) -> str:
+        taken = {*self._toolbox.names(), *(one for other in self._seats for one in other.names.values())}
+        prefixed = prefixed_name(seat.server.name, name)
+        plain = prefixed if seat.server.prefix_tools else tool_name(name)
+        for candidate in (plain, prefixed):
+            if candidate not in taken:
+                return candidate
+        number = 2
+        while (candidate := tool_name(f"{prefixed}_{number}")) in taken:
+            number += 1
+        return candidate
+
+    @staticmethod
+    def _renamed(seat: _Seat, wanted: dict[str, McpTool]) -> Iterable[Notice]:
+        for name, tool in wanted.items():
+            is_plain = name == tool_name(tool.name) or seat.server.prefix_tools
+            if name not in seat.present and not is_plain:
+                text = (
+                    f"There is another tool named {tool.name!r}: that of MCP server {seat.server.name!r} is {name!r}."
+                )
+                yield _notice(seat, text)
+
+
+def _changed_notice(seat: _Seat, wanted: dict[str, McpTool]) -> list[Notice]:
+    """Only for what changes later on: the model is told of other tools than before."""
+    if not seat.is_in:
+        return []
+    kinds = {
+        "added": [name for name in wanted if name not in seat.present],
+        "removed": [name for name in seat.present if name not in wanted],
+        "changed": [name for name in wanted if name in seat.present and wanted[name] != seat.present[name]],
+    }
+    told = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
+    return [_notice(seat, f"The tools of MCP server {seat.server.name!r} are others now; {told}.")]
+
+
+def _notice(seat: _Seat, text: str) -> Notice:
+    return Notice(kind="mcp", text=text, data={"server": seat.server.name, "state": seat.listing.state})
+
+
+def _spec(name: str, tool: McpTool, seat: _Seat) -> ToolSpec:
+    """A tool of the session that asks the server."""
+
+    async def call(*, _context_of_the_call: ToolContext, **arguments: Any) -> ToolOutcome:
+        context = _context_of_the_call  # by a name that no argument of a tool has
+        request = CallServerTool(
+            tool=tool.name, arguments=arguments, limit=context.config.max_output_chars, report=context.report
+        )
+        try:
+            result = await seat.ref.ask(request)
+        except ActorError as error:
+            raise McpUnavailable(f"MCP server {seat.server.name!r} does not run any more") from error
+        return ToolOutcome(result.text, is_error=result.is_error)
+
+    effects = (SideEffect.EXTERNAL, SideEffect.READ) if tool.is_read_only else (SideEffect.EXTERNAL,)
+    return ToolSpec(
+        name=name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        side_effects=effects,
+        handler=call,
+    )

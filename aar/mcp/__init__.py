@@ -1,0 +1,11 @@
+"""MCP servers from their client's side: which ones there are, how to reach one, and what it says as text.
+
+Only `connection` needs the package `mcp`, and loads it when it connects.
+"""
+
+from __future__ import annotations
+
+from aar.mcp.entries import editor_servers
+from aar.mcp.files import default_file, read_servers
+
+__all__ = ["default_file", "editor_servers", "read_servers"]

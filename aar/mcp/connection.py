@@ -1,0 +1,275 @@
+"""One connection to a server: its tools, calls, resources and prompts, in our words and with our errors.
+
+The package `mcp` is loaded when the first server is connected: it takes half a second.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from aar._version import __version__
+from aar.errors import McpError, McpUnavailable, MissingMcp
+from aar.mcp.content import joined, result_text, text_of_block
+from aar.mcp.http import HttpLink
+from aar.mcp.listing import PAGES, prompt_of, resource_of, tools_of
+from aar.mcp.stdio import StdioLink
+from aar.messages.mcp import McpPrompt, McpResource, McpResult, McpServer, McpTool
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+__all__ = ["Connection", "load_package"]
+
+RELIST_EVERY = 0.5  # seconds between two listings of a server that tells of changes all the time
+ASKING_TIMEOUT = 30.0  # seconds for everything but tools, which have a limit of their own
+
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+
+async def load_package() -> None:
+    """Import the package `mcp`, in a thread. Raises `MissingMcp`."""
+    try:
+        await trio.to_thread.run_sync(importlib.import_module, "mcp", abandon_on_cancel=True)
+    except ImportError as error:
+        raise MissingMcp("MCP servers need a package that is not there: pip install 'aar-agent[mcp]'") from error
+
+
+class Connection:
+    """One connection, usable inside `open`. Its methods may be called from any task.
+
+    `cwd` is the folder of the process and what the server is told as its root; `env` the whole environment of the
+    process. Methods raise `McpUnavailable` when the connection is lost, and `McpError` for what the server refuses.
+    """
+
+    def __init__(self, server: McpServer, *, cwd: str, env: Mapping[str, str]) -> None:
+        self.server = server
+        self._cwd = cwd
+        self._link: StdioLink | HttpLink
+        self._link = StdioLink(server, cwd=cwd, env=env) if server.transport == "stdio" else HttpLink(server)
+        self._client: Client | None = None
+        self._changed = trio.Event()
+
+    @asynccontextmanager
+    async def open(self, *, is_legacy: bool = False) -> AsyncIterator[None]:
+        """Connected for the length of the block, which has to be entered and left in the same task.
+
+        `is_legacy` leaves out the question for the newest protocol, which a few servers do not survive.
+        Raises `McpUnavailable` for whatever goes wrong with the server, also when it is lost during the block.
+        """
+        client = self._new_client("legacy" if is_legacy else "auto")
+        try:
+            async with client, trio.open_nursery() as nursery:
+                self._client = client
+                nursery.start_soon(self._listen)
+                yield
+                nursery.cancel_scope.cancel()
+        except Exception as error:  # a wall: the package and its server raise what they like, alone and in groups
+            raise McpUnavailable(self._reason(error)) from error
+        finally:
+            self._client = None
+
+    def _new_client(self, mode: str) -> Client:
+        from mcp import Client
+        from mcp_types import Implementation
+
+        return Client(
+            self._link.transport(),
+            mode=mode,
+            client_info=Implementation(name="aar", version=__version__),
+            message_handler=self._hear,
+            list_roots_callback=_roots(self._cwd),
+            cache=None,
+        )
+
+    @property
+    def why(self) -> str:
+        """Why the server ended the connection, where it did."""
+        return self._link.why
+
+    @property
+    def last_words(self) -> str:
+        """The end of what its process wrote to standard error."""
+        return self._link.last_words
+
+    async def changed(self) -> bool:
+        """Wait until the tools may be others, or the connection has ended; whether it goes on."""
+        async with trio.open_nursery() as nursery:
+
+            async def watch_end() -> None:
+                await self._link.ended.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch_end)
+            await self._changed.wait()
+            await trio.sleep(RELIST_EVERY)
+            nursery.cancel_scope.cancel()
+        self._changed = trio.Event()
+        return not self._link.ended.is_set()
+
+    # --- what can be asked --------------------------------------------------------------------
+
+    async def tools(self) -> tuple[McpTool, ...]:
+        """All pages, those that can be used."""
+        if self._session.server_capabilities.tools is None:
+            return ()
+        found = await self._pages(lambda cursor: self._session.list_tools(cursor=cursor), "tools")
+        return tools_of(self.server.name, found)
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], *, limit: int, report: Callable[[str], None] | None = None
+    ) -> McpResult:
+        """Run a tool. Cancelling this cancels it on the server."""
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            if report is not None:
+                report(_progress_line(progress, total, message))
+
+        client = self._session
+        result = await self._ask(lambda: client.call_tool(tool, arguments, progress_callback=tell))
+        return McpResult(
+            text=result_text(result.content, result.structured_content, limit), is_error=bool(result.is_error)
+        )
+
+    async def resources(self) -> tuple[McpResource, ...]:
+        if self._session.server_capabilities.resources is None:
+            return ()
+        found = await self._pages(lambda cursor: self._session.list_resources(cursor=cursor), "resources")
+        return tuple(map(resource_of, found))
+
+    async def read_resource(self, uri: str, *, limit: int) -> str:
+        result = await self._ask(lambda: self._session.read_resource(uri), ASKING_TIMEOUT)
+        return joined((_contents(one) for one in result.contents), limit)[:limit]
+
+    async def prompts(self) -> tuple[McpPrompt, ...]:
+        if self._session.server_capabilities.prompts is None:
+            return ()
+        found = await self._pages(lambda cursor: self._session.list_prompts(cursor=cursor), "prompts")
+        return tuple(map(prompt_of, found))
+
+    async def prompt(self, name: str, arguments: dict[str, str], *, limit: int) -> str:
+        result = await self._ask(lambda: self._session.get_prompt(name, arguments), ASKING_TIMEOUT)
+        return joined((text_of_block(one.content) for one in result.messages), limit)[:limit]
+
+    # --- how it is asked ----------------------------------------------------------------------
+
+    @property
+    def _session(self) -> Client:
+        if self._client is None or self._link.ended.is_set():
+            raise self._lost()
+        return self._client
+
+    async def _pages(self, ask: Callable[[str | None], Awaitable[Any]], name: str) -> list[Any]:
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(PAGES):
+            page = await self._ask(lambda cursor=cursor: ask(cursor), ASKING_TIMEOUT)  # type: ignore[misc]
+            found += getattr(page, name)
+            cursor = page.next_cursor
+            if not cursor:
+                return found
+        logger.warning("MCP server %s lists its %s on more than %d pages", self.server.name, name, PAGES)
+        return found
+
+    async def _ask(self, request: Callable[[], Awaitable[R]], timeout: float = float("inf")) -> R:
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED
+
+        try:
+            with trio.fail_after(timeout):
+                return await request()
+        except MCPError as error:
+            if error.error.code == CONNECTION_CLOSED or self._link.ended.is_set():
+                raise self._lost() from error
+            raise McpError(f"MCP server {self.server.name!r}: {error.error.message}") from error
+        except trio.TooSlowError as error:
+            raise McpError(f"MCP server {self.server.name!r} did not answer within {timeout:g} s") from error
+        except (RuntimeError, ValueError) as error:  # an answer that is not what the tool or the protocol promises
+            if self._client is None or self._link.ended.is_set():
+                raise self._lost() from error
+            raise McpError(f"MCP server {self.server.name!r}: {error}") from error
+
+    def _lost(self) -> McpUnavailable:
+        why = self._link.why or "the connection was closed"
+        return McpUnavailable(f"MCP server {self.server.name!r} was lost: {why}. It is tried again by itself")
+
+    def _reason(self, error: Exception) -> str:
+        """One sentence without a full stop. What the transport saw says more than what came of it."""
+        found = _leaves(error)
+        leaf = next((one for one in found if not isinstance(one, McpError)), found[0])
+        match leaf:
+            case _ if self._link.why:
+                return self._link.why
+            case McpUnavailable():
+                return "the connection was closed"
+            case McpError():
+                return str(leaf).removeprefix(f"MCP server {self.server.name!r}: ")
+            case FileNotFoundError() if leaf.filename == os.path.expanduser(self.server.command):
+                return f"the command {self.server.command!r} was not found"
+            case OSError() if leaf.strerror:
+                return f"{leaf.strerror} ({leaf.filename})" if leaf.filename else leaf.strerror
+            case _:
+                return str(leaf) or type(leaf).__name__
+
+    # --- what it tells by itself --------------------------------------------------------------
+
+    async def _hear(self, message: Any) -> None:
+        from mcp_types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._changed.set()
+        await trio.lowlevel.checkpoint()
+
+    async def _listen(self) -> None:
+        """Newer servers tell of changes to those that have asked for it."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        client = self._session
+        tools = client.server_capabilities.tools
+        while tools is not None and tools.list_changed:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._changed.set()
+            except SubscriptionLost:
+                self._changed.set()  # by asking for the tools it is found out whether the server is there
+            except (ListenNotSupportedError, MCPError):
+                return
+            await trio.sleep(RELIST_EVERY)
+
+
+def _roots(cwd: str) -> Any:
+    async def roots(_: Any) -> Any:
+        from mcp_types import ListRootsResult, Root
+
+        await trio.lowlevel.checkpoint()
+        return ListRootsResult(roots=[Root.model_validate({"uri": Path(cwd).as_uri(), "name": Path(cwd).name})])
+
+    return roots
+
+
+def _progress_line(progress: float, total: float | None, message: str | None) -> str:
+    done = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+    return f"{message} ({done})\n" if message else f"{done}\n"
+
+
+def _contents(resource: Any) -> str:
+    if hasattr(resource, "text"):
+        return str(resource.text)
+    return f"[blob resource: {resource.uri}]"
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

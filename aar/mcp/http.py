@@ -1,0 +1,90 @@
+"""A server at an address (Streamable HTTP), as a transport for the package `mcp`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from aar.messages.mcp import McpServer
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["HttpLink"]
+
+CONNECT_TIMEOUT = 10.0  # seconds; also for writing
+GOODBYE_TIMEOUT = 2.0  # seconds that the end of a session at the server may take
+SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
+
+logger = logging.getLogger(__name__)
+
+
+class HttpLink:
+    """One session with a server. `ended` is set when the server does not know it any more; `why` says why."""
+
+    last_words = ""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._session: dict[str, str] = {}
+        self.ended = trio.Event()
+        self.why = ""
+
+    @asynccontextmanager
+    async def transport(self) -> AsyncIterator[Any]:
+        """The two streams that a `Client` wants. Every request carries the server's headers.
+
+        At the end the server is told to forget the session, if it keeps one.
+        """
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        # No limit on silence: a server may have nothing to tell for hours, and a call has a limit of its own.
+        timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=None)
+        hooks: dict[str, list[Callable[..., Any]]] = {
+            "request": [self._note_request],
+            "response": [self._note_response],
+        }
+        async with httpx2.AsyncClient(headers=self._server.headers, timeout=timeout, event_hooks=hooks) as client:
+            try:
+                async with streamable_http_client(
+                    self._server.url, http_client=client, terminate_on_close=False
+                ) as streams:
+                    yield streams
+            finally:
+                with trio.move_on_after(GOODBYE_TIMEOUT, shield=True):
+                    await self._forget(client)
+
+    async def _note_request(self, request: httpx2.Request) -> None:
+        for name in (SESSION, VERSION):
+            if name in request.headers:
+                self._session[name] = request.headers[name]
+
+    async def _note_response(self, response: httpx2.Response) -> None:
+        if response.status_code < 400 or response.request.method != "POST":
+            return
+        if response.status_code == 404 and SESSION in response.request.headers:
+            self._session.clear()
+            self._end("it does not know this session any more")
+        elif response.status_code in (401, 403):
+            self.why = f"it answers {response.status_code}: it wants other headers, or none of ours"
+        elif not self.why:
+            self.why = f"it answers {response.status_code} {response.reason_phrase}".rstrip()
+
+    def _end(self, why: str) -> None:
+        self.why = why
+        self.ended.set()
+
+    async def _forget(self, client: httpx2.AsyncClient) -> None:
+        import httpx2
+
+        if SESSION not in self._session:
+            return
+        try:
+            await client.delete(self._server.url, headers=self._session)
+        except httpx2.HTTPError as error:
+            logger.debug("the session at %s could not be ended: %r", self._server.name, error)

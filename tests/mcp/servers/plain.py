@@ -1,0 +1,164 @@
+"""A small MCP server over standard streams, without any package: quick to start, and able to misbehave.
+
+Its first argument is JSON: `{"tools": [...], "notes": FILE, ...}`. It notes every message that it gets in FILE.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+OPTIONS = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+TOOLS = list(OPTIONS.get("tools", ["echo"]))
+LOCK = threading.Lock()
+
+
+def note(text: str) -> None:
+    if "notes" in OPTIONS:
+        with open(OPTIONS["notes"], "a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+
+def send(message: dict) -> None:
+    with LOCK:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+
+def answer(request: dict, result: dict) -> None:
+    send({"id": request["id"], "result": result})
+
+
+def refuse(request: dict, text: str, code: int = -32601) -> None:
+    send({"id": request["id"], "error": {"code": code, "message": text}})
+
+
+def described(name: str) -> dict:
+    tool = {"name": name, "description": f"Does {name}.", "inputSchema": {"type": "object", "properties": {}}}
+    if name.startswith("read"):
+        tool["annotations"] = {"readOnlyHint": True}
+    return tool
+
+
+def page_of_tools(request: dict) -> dict:
+    size = OPTIONS.get("page", 100)
+    start = int(request.get("params", {}).get("cursor", 0))
+    page = {"tools": [described(name) for name in TOOLS[start : start + size]]}
+    if start + size < len(TOOLS):
+        page["nextCursor"] = str(start + size)
+    return page
+
+
+def text(said: str, **more: object) -> dict:
+    return {"content": [{"type": "text", "text": said}], **more}
+
+
+def call(request: dict) -> None:
+    name, arguments = request["params"]["name"], request["params"].get("arguments", {})
+    token = request["params"].get("_meta", {}).get("progressToken")
+    match name:
+        case "crash":
+            print("I am about to fall over", file=sys.stderr, flush=True)
+            os._exit(3)
+        case "hang":
+            note("hanging")
+        case "deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            note("deaf")
+            while True:
+                time.sleep(1000)
+        case "fail":
+            answer(request, text("that did not work", isError=True))
+        case "pid":
+            answer(request, text(str(os.getpid())))
+        case "variable":
+            answer(request, text(os.environ.get(arguments["name"], "(unset)")))
+        case "folder":
+            answer(request, text(os.getcwd()))
+        case "progress":
+            for step in (1, 2):
+                params = {"progressToken": token, "progress": step, "total": 2, "message": f"step {step}"}
+                send({"method": "notifications/progress", "params": params})
+            answer(request, text("done"))
+        case "change":
+            TOOLS[:] = arguments["tools"]
+            answer(request, text("changed"))
+            send({"method": "notifications/tools/list_changed"})
+        case "roots":
+            ROOTS.append(request)
+            send({"id": "roots-1", "method": "roots/list"})
+        case "ask":
+            ROOTS.append(request)
+            params = {"message": "What is your name?", "requestedSchema": {"type": "object", "properties": {}}}
+            send({"id": "elicit-1", "method": "elicitation/create", "params": params})
+        case "big":
+            answer(request, text("x" * arguments["size"]))
+        case "nonsense":
+            send({"id": request["id"], "result": ["no", "object"]})
+        case "grandchild":
+            child = subprocess.Popen(["setsid", "sleep", "1000"])
+            answer(request, text(str(child.pid)))
+        case _:
+            answer(request, text(json.dumps(arguments, sort_keys=True)))
+
+
+ROOTS: list[dict] = []
+
+
+def take(message: dict) -> None:
+    match message.get("method"):
+        case None if ROOTS:
+            answer(ROOTS.pop(), text(json.dumps(message.get("result") or message.get("error"))))
+        case "initialize":
+            if OPTIONS.get("hangs"):
+                return
+            answer(
+                message,
+                {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {"tools": {"listChanged": True}},
+                    "serverInfo": {"name": "plain", "version": "1"},
+                },
+            )
+        case "ping":
+            answer(message, {})
+        case "tools/list":
+            answer(message, page_of_tools(message))
+        case "tools/call":
+            call(message)
+        case "server/discover" if OPTIONS.get("falls_over"):
+            os._exit(4)
+        case "server/discover" if OPTIONS.get("hangs"):
+            pass
+        case _ if "id" in message:
+            refuse(message, "no such method")
+
+
+def main() -> None:
+    if OPTIONS.get("ignores_term"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note(f"started {os.getpid()}")
+    if "says" in OPTIONS:
+        print(OPTIONS["says"], file=sys.stderr, flush=True)
+    if "floods" in OPTIONS:
+        for _ in range(OPTIONS["floods"]):
+            sys.stderr.write("e" * 99 + "\n")
+    for line in OPTIONS.get("garbage", []):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    if OPTIONS.get("exits"):
+        sys.exit(OPTIONS["exits"])
+    for line in sys.stdin:
+        note(line.strip())
+        take(json.loads(line))
+    note("end of input")
+    while OPTIONS.get("ignores_eof"):
+        time.sleep(1000)
+
+
+main()
