@@ -220,11 +220,11 @@ async def _next_prompts(home: str) -> tuple[int, int]:
 
 
 async def _rows() -> list[Row]:
-    times = 10 if is_quick() else 50
+    times = 8 if is_quick() else 50
     ends = 12 if is_quick() else 100
     with open_server() as server:
         ours, theirs = median(await _streams(server, times)), median(await _bare_streams(server, times))
-        commands = median(await _commands(5 if is_quick() else 15))
+        commands = median(await _commands(3 if is_quick() else 15))
         survivors = await _bare_command()
         left, begun, going_on = await _forced_ends(server, ends)
     return [

@@ -24,7 +24,7 @@ from bench.steps import settings
 from bench.table import Row, cpu, is_quick, median, print_rows, rounds
 
 FEW, TURNS = 10, 5
-MANY = IDLE = LONG_TURNS = 300 if is_quick() else 1_000
+MANY, IDLE, LONG_TURNS = (100, 150, 200) if is_quick() else (1_000, 1_000, 1_000)
 TEXT = "What a person or a model says in one message of a conversation. " * 4
 
 
@@ -74,7 +74,7 @@ def _cpu_rows() -> list[Row]:
         url = server.url("/text")
         few, many, plain = rounds(
             1 if is_quick() else 3,
-            partial(_turns, url, FEW, 5 if is_quick() else 10),
+            partial(_turns, url, FEW, 3 if is_quick() else 10),
             partial(_turns, url, MANY),
             partial(_bare_turns, url, MANY),
             pick=median,

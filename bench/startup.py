@@ -56,7 +56,12 @@ def _until_request(server: Server, command: Sequence[str], environment: dict[str
     """Milliseconds from the start to the moment the server has the request, and CPU until the end."""
     start = time.monotonic_ns()
     process = _start(command, environment)
-    waited = (server.wait_for("request") - start) / 1e6
+    try:
+        waited = (server.wait_for("request") - start) / 1e6
+    except BaseException:  # no request came in time
+        process.kill()
+        process.wait()
+        raise
     return waited, _cpu_of(process)
 
 
@@ -78,7 +83,7 @@ def _first_request(server: Server, environment: dict[str, str], repeats: int) ->
 
 
 def main() -> None:
-    repeats = 5 if is_quick() else 11
+    repeats = 3 if is_quick() else 11
     with installed() as environment, open_server() as server:
         print_rows(_printing(environment, repeats))
         print_rows(_first_request(server, environment, repeats))

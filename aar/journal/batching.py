@@ -21,7 +21,7 @@ __all__ = ["Batching"]
 _LARGEST = 64  # pieces per trip, so that the first need not wait for hundreds of others
 _SLOW = 1.0  # seconds after which the others no longer wait for a thread that is out
 _GLANCE = 0.0005  # seconds; the loop stands still meanwhile, as it does for any short computation
-_NO_GLANCE = 0.1  # seconds without another one after a glance that was in vain: this disk is slow
+_NO_GLANCE = 0.02  # seconds without another one after a glance that was in vain: a slow disk costs the loop little
 _CROWD = 0.0001  # seconds since the last trip; whoever comes sooner is one of many, and they share
 
 

@@ -126,7 +126,7 @@ class Event(Message):
     id: str = Field(default_factory=new_event_id)
     type: str
     timestamp: float = Field(default_factory=time.time)
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = Field(default_factory=dict)  # a default of `{}` would be copied deeply for each event
 
 
 # --- facts of the public event model ----------------------------------------------------------
