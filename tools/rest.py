@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import trio
 
+from tools.bodies import read_up_to
 from tools.failing import ServiceError
 
 __all__ = ["Rest"]
@@ -56,12 +57,10 @@ class Rest:
             httpx2.AsyncClient(verify=self.verify, headers=self.headers, timeout=seconds) as client,
             client.stream(method, url, **request) as response,
         ):
-            body = bytearray()
-            async for piece in response.aiter_bytes():
-                body += piece
-                if len(body) > MAX_ANSWER:
-                    raise ServiceError(f"{self.name} answered with more than {MAX_ANSWER:,} bytes")
-            return response.status_code, bytes(body)
+            body = await read_up_to(response, MAX_ANSWER)
+            if len(body) > MAX_ANSWER:
+                raise ServiceError(f"{self.name} answered with more than {MAX_ANSWER:,} bytes")
+            return response.status_code, body
 
     def _decoded(self, text: str) -> Any:
         if not text.strip():

@@ -15,6 +15,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 import httpx2
 import trio
 
+from tools.bodies import read_up_to
 from tools.failing import ServiceError
 
 __all__ = ["Page", "Web", "is_public"]
@@ -156,10 +157,6 @@ async def _ask(address: str, method: str, url: httpx2.URL, form: dict[str, str] 
 
 
 async def _read(response: httpx2.Response, url: httpx2.URL) -> Page:
-    body = bytearray()
-    async for piece in response.aiter_bytes():
-        body += piece
-        if len(body) > MAX_BODY:
-            break
+    body = await read_up_to(response, MAX_BODY)
     content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    return Page(str(url), content_type, response.charset_encoding, bytes(body[:MAX_BODY]), cut=len(body) > MAX_BODY)
+    return Page(str(url), content_type, response.charset_encoding, body[:MAX_BODY], cut=len(body) > MAX_BODY)
