@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         TurnEnded,
         UserMessage,
     )
+    from aar.messages.mcp import McpServer
     from aar.messages.settings import AgentConfig, GuardrailsConfig, ProviderConfig, SafetyConfig, ToolConfig
     from aar.providers.base import Provider
     from aar.runtime import Runtime, open_runtime
@@ -69,6 +70,7 @@ _HOME = {
     "ToolResult": "aar.messages.events",
     "TurnEnded": "aar.messages.events",
     "UserMessage": "aar.messages.events",
+    "McpServer": "aar.messages.mcp",
     "AgentConfig": "aar.messages.settings",
     "GuardrailsConfig": "aar.messages.settings",
     "ProviderConfig": "aar.messages.settings",

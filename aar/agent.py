@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -31,6 +31,7 @@ from aar.kernel.alone import errors_alone
 from aar.messages.approvals import DecisionName
 from aar.messages.content import ContentBlock
 from aar.messages.events import ApprovalRequested, Event, ProviderSwitchEvent, ToolCall, TurnEnded, UserMessage
+from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.providers import check_provider_name, open_provider
 from aar.providers.base import Provider
@@ -65,6 +66,7 @@ class Agent:
     """`provider`, `registry` and `hooks` are the application's own; the built-in tools that the settings enable come
     with them. Without an `approval_callback` every question is answered with no.
 
+    `mcp_servers` are connected while a runtime is open; their tools come with the others.
     `cwd` is the folder in which tools work; the process's own by default, read once, here. Raises `ValueError` for a
     provider that Aar does not know.
     """
@@ -80,6 +82,7 @@ class Agent:
         hooks: Hooks | None = None,
         cwd: str | os.PathLike[str] | None = None,
         home: Path | None = None,
+        mcp_servers: Sequence[McpServer] = (),
     ) -> None:
         self.config = config or AgentConfig()
         self.cwd = os.path.realpath(cwd if cwd is not None else os.getcwd())
@@ -91,6 +94,7 @@ class Agent:
         self._store = store
         self._hooks = hooks
         self._home = home
+        self._mcp_servers = tuple(mcp_servers)
         self._subscribers: list[Subscriber] = []
         self._stack: AsyncExitStack | None = None
         self._runtime: Runtime | None = None
@@ -192,7 +196,11 @@ class Agent:
             handle = None
         if handle is None:
             handle = await runtime.sessions.open(
-                self.cwd, config=self.config, session_id=session.session_id, trace_id=session.trace_id
+                self.cwd,
+                config=self.config,
+                session_id=session.session_id,
+                trace_id=session.trace_id,
+                mcp_servers=self._mcp_servers,
             )
             self._live[session.session_id] = (handle, self.config)
         if not session.events:

@@ -259,7 +259,7 @@ class SessionHandle:
     # --- MCP servers ---
 
     async def mcp_servers(self, *, wait: bool = False) -> tuple[McpStatus, ...]:
-        """The MCP servers of the session and the names of their tools here.
+        """The MCP servers of the session, with their tools under the names that they have here.
 
         `wait` until each of them has connected or failed once, at most 15 seconds after the session was opened.
         """

@@ -7,10 +7,10 @@ async with open_runtime(config) as runtime:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import trio
 
@@ -26,6 +26,7 @@ from aar.journal.journal import Journals
 from aar.journal.store import Store
 from aar.kernel import Child, ChildStatistics, Registry, Restart, Supervisor, open_supervisor
 from aar.kernel.alone import errors_alone
+from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.processes.guard import open_guard
 from aar.providers import open_provider
@@ -33,7 +34,16 @@ from aar.providers.base import Provider
 from aar.tools import builtin_tools
 from aar.tools.registry import ToolRegistry
 
-__all__ = ["Runtime", "check_provider", "open_runtime", "reading_rule", "session_store", "toolbox_for"]
+__all__ = [
+    "Runtime",
+    "check_provider",
+    "editor_mcp_servers",
+    "mcp_servers_of_file",
+    "open_runtime",
+    "reading_rule",
+    "session_store",
+    "toolbox_for",
+]
 
 STOP_GRACE = 20.0  # seconds in which all sessions together close their turns
 TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
@@ -140,6 +150,33 @@ def check_provider(config: AgentConfig) -> None:
     for provider in (config.resolve_provider(), *config.resolve_fallbacks().values()):
         with suppress(ProviderError):
             open_provider(provider)
+
+
+def mcp_servers_of_file(file: Path | None, *, home: Path) -> tuple[McpServer, ...]:
+    """The MCP servers of this file, else those of `mcp_servers.json` in `home`, which need not be there.
+
+    Raises `ConfigError`, with the field that is wrong, and `MissingMcp` when the package is not installed and the
+    file was asked for.
+    """
+    from aar.mcp import default_file, read_servers, require_package
+
+    if file is None:
+        return read_servers(default_file(home)) if default_file(home).exists() else ()
+    servers = read_servers(file)
+    if servers:
+        require_package()
+    return servers
+
+
+def editor_mcp_servers(entries: Iterable[Any]) -> tuple[tuple[McpServer, ...], tuple[str, ...]]:
+    """MCP servers as an editor names them, and a sentence for each entry that cannot be used.
+
+    An entry is `{name, command, args, env}` or `{type: "http", name, url, headers}`; `env` and `headers` are lists of
+    `{name, value}` or objects. Names that come twice get a number.
+    """
+    from aar.mcp import editor_servers
+
+    return editor_servers(entries)
 
 
 def reading_rule(config: AgentConfig, cwd: str, *, is_typed: bool = True) -> Callable[[str], str | None]:

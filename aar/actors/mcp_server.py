@@ -15,7 +15,8 @@ import trio
 from aar.errors import AarError, McpError, McpUnavailable, MissingMcp
 from aar.kernel import Envelope, Mailbox
 from aar.logs import redact
-from aar.mcp.connection import Connection, load_package
+from aar.mcp.connection import Connection
+from aar.mcp.package import load_package
 from aar.messages.mcp import (
     CallServerTool,
     GetServerPrompt,

@@ -117,7 +117,7 @@ class SessionServers:
             name=seat.server.name,
             state=seat.listing.state,
             reason=seat.listing.reason,
-            tools=tuple(seat.present),
+            tools=tuple(tool.model_copy(update={"name": name}) for name, tool in seat.present.items()),
         )
 
     # --- following ----------------------------------------------------------------------------

@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from aar.mcp.entries import editor_servers
 from aar.mcp.files import default_file, read_servers
+from aar.mcp.package import require_package
 
-__all__ = ["default_file", "editor_servers", "read_servers"]
+__all__ = ["default_file", "editor_servers", "read_servers", "require_package"]

@@ -5,7 +5,6 @@ The package `mcp` is loaded when the first server is connected: it takes half a 
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 
 from aar._version import __version__
-from aar.errors import McpError, McpUnavailable, MissingMcp
+from aar.errors import McpError, McpUnavailable
 from aar.mcp.content import joined, result_text, text_of_block
 from aar.mcp.http import HttpLink
 from aar.mcp.listing import PAGES, prompt_of, resource_of, tools_of
@@ -26,7 +25,7 @@ from aar.messages.mcp import McpPrompt, McpResource, McpResult, McpServer, McpTo
 if TYPE_CHECKING:
     from mcp import Client
 
-__all__ = ["Connection", "load_package"]
+__all__ = ["Connection"]
 
 RELIST_EVERY = 0.5  # seconds between two listings of a server that tells of changes all the time
 ASKING_TIMEOUT = 30.0  # seconds for everything but tools, which have a limit of their own
@@ -34,14 +33,6 @@ ASKING_TIMEOUT = 30.0  # seconds for everything but tools, which have a limit of
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
-
-
-async def load_package() -> None:
-    """Import the package `mcp`, in a thread. Raises `MissingMcp`."""
-    try:
-        await trio.to_thread.run_sync(importlib.import_module, "mcp", abandon_on_cancel=True)
-    except ImportError as error:
-        raise MissingMcp("MCP servers need a package that is not there: pip install 'aar-agent[mcp]'") from error
 
 
 class Connection:

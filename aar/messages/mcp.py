@@ -94,12 +94,12 @@ class McpResult(Message):
 
 
 class McpStatus(Message):
-    """A server of a session. `tools` are the names that its tools have in this session."""
+    """A server of a session. `tools` are those in the session's toolbox, under the names that they have there."""
 
     name: str
     state: McpState = "connecting"
     reason: str = ""
-    tools: tuple[str, ...] = ()
+    tools: tuple[McpTool, ...] = ()
 
 
 # --- to one server ----------------------------------------------------------------------------
