@@ -86,9 +86,11 @@ async def test_each_answer_costs_what_its_own_model_costs(tmp_path) -> None:
 
 async def test_a_turn_that_is_cut_by_the_end_of_everything_still_has_its_provider(tmp_path) -> None:
     order: list[str] = []
+    is_asked = trio.Event()
 
     class Noting(ScriptedProvider):
         async def stream(self, request):
+            is_asked.set()
             try:
                 await trio.sleep_forever()
                 yield
@@ -98,21 +100,17 @@ async def test_a_turn_that_is_cut_by_the_end_of_everything_still_has_its_provide
         async def aclose(self) -> None:
             order.append("closed")
 
-    build = Workshop(Noting)
-    failing = open_runtime(model("a"), home=tmp_path, build_provider=build)
+    failing = open_runtime(model("a"), home=tmp_path, build_provider=Workshop(Noting))
     with pytest.raises(KeyError, match="mine"):
-        await _prompt_and_fail(failing, build)
+        await _prompt_and_fail(failing, is_asked)
     assert order == ["stream left", "closed"]
 
 
-async def _prompt_and_fail(opening, build) -> None:
+async def _prompt_and_fail(opening, is_asked) -> None:
     async with opening as runtime, trio.open_nursery() as nursery:
         session = await runtime.sessions.open("/")
         nursery.start_soon(_ignore_the_end, session)
-        while not build.built:
-            await trio.testing.wait_all_tasks_blocked(0.001)
-        await build.built[0].reached(0)
-        await trio.testing.wait_all_tasks_blocked(0.001)
+        await is_asked.wait()
         raise KeyError("mine")
 
 

@@ -12,7 +12,7 @@ from aar.errors import SessionNotFound
 from aar.messages.events import AgentState
 from aar.transports.cli.screen import Screen
 
-__all__ = ["Entry", "heading", "line", "whole_id"]
+__all__ = ["Entry", "Pages", "heading", "line", "whole_id"]
 
 SHORT = 8  # characters of an id that a terminal shows
 LEAST = 4  # characters of an id that stand for the whole one, when no other begins with them
