@@ -19,12 +19,15 @@ from pathlib import Path
 from aar.errors import ConfigError
 from aar.messages.redaction import MASK, without_secrets
 
-__all__ = ["NOISY", "RedactingFormatter", "configure_logging", "redact", "session_logger"]
+__all__ = ["NOISY", "SPOKEN_FOR", "RedactingFormatter", "configure_logging", "redact", "session_logger"]
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 NOISY = ("httpx2", "httpcore2", "h11", "h2", "hpack", "trio", "hypercorn", "urwid", "asyncio", "google_genai")
 """Loggers of libraries that tell of every request: they speak only at DEBUG."""
+
+SPOKEN_FOR = ("mcp",)
+"""Loggers of libraries whose trouble is told by us, in a sentence: they speak only at DEBUG."""
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _LOOKS_LIKE_A_KEY = re.compile(
@@ -68,6 +71,8 @@ def configure_logging(
             handler.formatter.secrets = frozenset(known)
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.NOTSET if number <= logging.DEBUG else logging.WARNING)
+    for name in SPOKEN_FOR:
+        logging.getLogger(name).setLevel(logging.NOTSET if number <= logging.DEBUG else logging.CRITICAL + 1)
 
 
 def session_logger(name: str, *, session_id: str, trace_id: str) -> logging.LoggerAdapter[logging.Logger]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from aar.transports.cli.flags import Flags, LogFlags, PromptFlags, SettingFlags
+from aar.transports.cli.flags import Flags, LogFlags, McpFile, PromptFlags, SettingFlags
 
 __all__ = [
     "chat",
@@ -91,11 +91,11 @@ def sessions_delete(*session_ids: Annotated[SessionId, Parameter(required=True)]
     return delete(session_ids, flags=flags)
 
 
-def tools(*, flags: LogFlags = LogFlags()) -> int:
+def tools(*, mcp: McpFile = None, flags: LogFlags = LogFlags()) -> int:
     """List the tools that models can use, with their effects."""
     from aar.transports.cli.show import tools
 
-    return tools(flags=flags)
+    return tools(mcp=mcp, flags=flags)
 
 
 def models(

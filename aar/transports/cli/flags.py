@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-__all__ = ["Flags", "LogFlags", "LogLevel", "PromptFlags", "SettingFlags"]
+__all__ = ["Flags", "LogFlags", "LogLevel", "McpFile", "PromptFlags", "SettingFlags"]
 
 
 class LogLevel(Enum):
@@ -29,6 +29,17 @@ def _whole(type_: Any, tokens: Sequence[Any]) -> int:
         return int(tokens[0].value)
     except ValueError:
         raise ValueError(f"it needs a whole number, and {tokens[0].value!r} is none.") from None
+
+
+McpFile = Annotated[
+    Path | None,
+    Parameter(
+        name="--mcp",
+        alias="--mcp-config",
+        metavar="FILE",
+        help="MCP servers to use, instead of those in ~/.aar/mcp_servers.json.",
+    ),
+]
 
 
 @Parameter(name="*")
@@ -120,6 +131,7 @@ class Flags(SettingFlags):
         bool,
         Parameter(name="--continue", alias="-c", negative="", help="Go on with the newest session of this folder."),
     ] = False
+    mcp: McpFile = None
     verbose: Annotated[bool, Parameter(alias="-v", negative="", help="Show effects and times of tools.")] = False
 
 

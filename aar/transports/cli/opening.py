@@ -11,6 +11,7 @@ from aar.client import SessionHandle, Sessions
 from aar.config import Loaded, merge_config, secret_values
 from aar.errors import ConfigError, SessionNotFound
 from aar.logs import configure_logging
+from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
 from aar.runtime import check_provider, open_runtime, session_store
@@ -20,8 +21,9 @@ from aar.transports.cli.flags import Flags, LogFlags
 from aar.transports.cli.home import home_folder
 from aar.transports.cli.listing import Pages, whole_id
 from aar.transports.cli.screen import Screen
+from aar.transports.cli.servers import named_servers, tell_of_servers
 
-__all__ = ["Conversation", "here", "loaded_settings", "open_conversation", "two_sessions"]
+__all__ = ["Conversation", "here", "loaded_settings", "open_conversation", "two_sessions", "watched"]
 
 
 class Conversation(NamedTuple):
@@ -69,17 +71,19 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
     Raises `SessionNotFound`, `SessionInUse` and whatever keeps a model from being used.
     """
     cwd, home = here(), home_folder()
-    config = await with_model(_watched(loaded), screen)
+    servers = named_servers(flags.mcp, home)
+    config = await with_model(watched(loaded), screen)
     configure_logging(config.log_level, config.log_file, secrets=secret_values(config))  # a key may have been found
     check_provider(config)
     if not config.resolve_provider().api_key.isascii():
         raise ConfigError("provider.api_key: has letters that no key has. Copy the key again.")
     async with open_runtime(config, store=session_store(config, home=home, cwd=cwd), home=home) as runtime:
-        handle, remark = await _session(runtime.sessions, flags, cwd, config)
+        handle, remark = await _session(runtime.sessions, flags, cwd, config, servers)
+        await tell_of_servers(handle, servers)
         yield Conversation(handle, config, remark)
 
 
-def _watched(loaded: Loaded) -> Loaded:
+def watched(loaded: Loaded) -> Loaded:
     """People are looking, so answers come as they are made, unless the file says otherwise."""
     if loaded.origins["streaming"] != "default":
         return loaded
@@ -87,19 +91,21 @@ def _watched(loaded: Loaded) -> Loaded:
     return Loaded(config, loaded.origins, loaded.warnings)
 
 
-async def _session(sessions: Sessions, flags: Flags, cwd: str, config: AgentConfig) -> tuple[SessionHandle, str]:
+async def _session(
+    sessions: Sessions, flags: Flags, cwd: str, config: AgentConfig, servers: tuple[McpServer, ...]
+) -> tuple[SessionHandle, str]:
     session_id, remark = flags.session, ""
     if flags.resume:
         newest = (await sessions.list(cwd=cwd, limit=1)).sessions
         session_id = newest[0].session_id if newest else None
         remark = "" if newest else "There is no session of this folder yet: this is a new one."
     if session_id is None:
-        return await sessions.open(cwd), remark
+        return await sessions.open(cwd, mcp_servers=servers), remark
     try:
-        handle = await sessions.load(session_id, cwd=cwd, config=config)
+        handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
     except SessionNotFound:
         session_id = await whole_id(session_id, _pages(sessions))
-        handle = await sessions.load(session_id, cwd=cwd, config=config)
+        handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
     return handle, f"Resumed session {session_id}"
 
 

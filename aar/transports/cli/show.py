@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -11,14 +13,17 @@ import trio
 from aar._version import __version__
 from aar.config import Loaded, aar_home, masked
 from aar.display import plain
+from aar.messages.mcp import McpServer
+from aar.messages.settings import AgentConfig
 from aar.prompt import Layer, system_prompt
 from aar.prompt import layers as prompt_layers
-from aar.runtime import reading_rule, toolbox_for
+from aar.runtime import open_runtime, reading_rule, toolbox_for
 from aar.transports.cli.exits import DONE, run_to_code
 from aar.transports.cli.flags import LogFlags, PromptFlags, SettingFlags
 from aar.transports.cli.look import look_for
 from aar.transports.cli.opening import here, loaded_settings
 from aar.transports.cli.screen import Screen
+from aar.transports.cli.servers import named_servers, tell_of_servers
 
 __all__ = ["config", "prompt", "tools", "version"]
 
@@ -32,19 +37,38 @@ def version() -> int:
     return DONE
 
 
-def tools(*, flags: LogFlags) -> int:
+def tools(*, mcp: Path | None, flags: LogFlags) -> int:
     """List the tools that models can use, with their effects."""
 
     async def work() -> int:
         settings = loaded_settings(flags).config
-        lines = []
-        for spec in toolbox_for(settings, None).list_tools():
-            effects = ", ".join(str(effect) for effect in spec.side_effects)
-            lines.append(f"  {spec.name}  ({effects})  {' '.join(plain(spec.description).split())}\n")
+        servers = named_servers(mcp, aar_home())
+        lines = [
+            _tool_line(spec.name, ", ".join(map(str, spec.side_effects)), spec.description)
+            for spec in toolbox_for(settings, None).list_tools()
+        ]
+        if servers:
+            lines += await _of_servers(settings, servers)
         await Screen().say("".join(lines) or "No tools are enabled.\n")
         return DONE
 
     return run_to_code(work)
+
+
+def _tool_line(name: str, effects: str, description: str) -> str:
+    return f"  {name}  ({effects})  {' '.join(plain(description).split())}\n"
+
+
+async def _of_servers(settings: AgentConfig, servers: Sequence[McpServer]) -> list[str]:
+    """Their tools under the names that they have in a session: one of them is opened for a moment."""
+    async with open_runtime(settings) as runtime:
+        handle = await runtime.sessions.open(here(), mcp_servers=servers)
+        found = await tell_of_servers(handle, servers)
+    return [
+        _tool_line(tool.name, "external, read" if tool.is_read_only else "external", tool.description)
+        for status in found
+        for tool in status.tools
+    ]
 
 
 # --- the system prompt ------------------------------------------------------------------------

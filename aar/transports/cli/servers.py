@@ -1,0 +1,39 @@
+"""MCP servers on the command line: which ones there are, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from aar.client import SessionHandle
+from aar.display import plain
+from aar.messages.mcp import McpServer, McpStatus
+from aar.runtime import mcp_servers_of_file
+from aar.transports.cli.exits import complain
+
+__all__ = ["named_servers", "tell_of_servers"]
+
+PATIENCE = 5.0  # seconds that a command waits for servers before it goes on without them
+
+
+def named_servers(file: Path | None, home: Path) -> tuple[McpServer, ...]:
+    """Those of the file that was given, else of the user's own. Raises `ConfigError`."""
+    return mcp_servers_of_file(file, home=home)
+
+
+async def tell_of_servers(handle: SessionHandle, servers: Sequence[McpServer]) -> tuple[McpStatus, ...]:
+    """Wait for the servers, a moment at most, and say on standard error how many tools there are."""
+    if not servers:
+        return ()
+    with trio.move_on_after(PATIENCE):
+        await handle.mcp_servers(wait=True)
+    found = await handle.mcp_servers()
+    for status in found:
+        if status.state == "failed":
+            complain(f"MCP server {status.name!r} could not be connected: {plain(status.reason)}.")
+        elif status.state == "connecting":
+            complain(f"MCP server {status.name!r} is not ready yet; its tools come when it is.")
+    complain(f"Registered {sum(len(status.tools) for status in found)} MCP tool(s)")
+    return found
