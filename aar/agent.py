@@ -38,7 +38,7 @@ from aar.providers.base import Provider
 from aar.runtime import Runtime, open_runtime, toolbox_for
 from aar.tools.registry import ToolRegistry, ToolSpec
 
-__all__ = ["Agent", "ApprovalResult"]
+__all__ = ["Agent", "ApprovalCallback", "ApprovalResult", "answer_question"]
 
 EVENT_PACE = 16  # events that subscribers may be behind before the turn waits for them
 
@@ -253,16 +253,7 @@ class Agent:
 
     async def _approve(self, handle: SessionHandle, question: ApprovalRequested) -> None:
         assert self._approval_callback is not None
-        spec = self.registry.get(question.tool_name) or ToolSpec(name=question.tool_name)
-        call = ToolCall(tool_name=question.tool_name, tool_call_id=question.tool_call_id, arguments=question.arguments)
-        try:
-            answer = self._approval_callback(spec, call)
-            if inspect.isawaitable(answer):
-                answer = await answer
-        except Exception as error:  # the application's own code; a question it cannot answer is a no
-            logger.error("the approval callback failed", exc_info=error)
-            answer = ApprovalResult.DENIED
-        await handle.decide(question.tool_call_id, _DECISIONS.get(str(answer), "deny"))
+        await answer_question(self._approval_callback, self.registry, handle, question)
 
     # --- events ---
 
@@ -308,6 +299,22 @@ class Agent:
 
 def _parts(prompt: str | list[ContentBlock] | list[dict[str, Any]]) -> str | list[ContentBlock]:
     return prompt if isinstance(prompt, str) else UserMessage.of(list(prompt)).parts
+
+
+async def answer_question(
+    callback: ApprovalCallback, tools: ToolRegistry, handle: SessionHandle, question: ApprovalRequested
+) -> None:
+    """Let an application's callback decide. One that fails, or answers something else, has said no."""
+    spec = tools.get(question.tool_name) or ToolSpec(name=question.tool_name)
+    call = ToolCall(tool_name=question.tool_name, tool_call_id=question.tool_call_id, arguments=question.arguments)
+    try:
+        answer = callback(spec, call)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except Exception as error:  # the application's own code; a question it cannot answer is a no
+        logger.error("the approval callback failed", exc_info=error)
+        answer = ApprovalResult.DENIED
+    await handle.decide(question.tool_call_id, _DECISIONS.get(str(answer), "deny"))
 
 
 async def _stop_softly(handle: SessionHandle, turn_id: str, event: trio.Event) -> None:

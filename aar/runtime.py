@@ -7,7 +7,7 @@ async with open_runtime(config) as runtime:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,6 +60,13 @@ class Runtime(NamedTuple):
     def statistics(self) -> list[ChildStatistics]:
         """One entry for each top-level service."""
         return self.supervisor.statistics()
+
+    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work` once beside Aar's own services, until it is done or the runtime ends.
+
+        An error of it is logged and ends nothing else. `name` must not be taken.
+        """
+        self.supervisor.start(Child(name, lambda _: work(), restart=Restart.TEMPORARY))
 
 
 def _memory_store() -> Store:

@@ -149,3 +149,29 @@ def test_what_people_attach_may_lie_anywhere_but_in_a_denied_place(tmp_path) -> 
     rule = reading_rule(AgentConfig(), str(tmp_path))
     assert rule("/somewhere/else.txt") is None
     assert rule(str(tmp_path / ".env"))
+
+
+async def test_work_beside_the_services_is_done_once_and_its_error_ends_nothing_else() -> None:
+    done: list[str] = []
+
+    async def fail() -> None:
+        done.append("failed")
+        raise KeyError("x")
+
+    async def work() -> None:
+        done.append("worked")
+
+    async def wait() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            done.append("ended")
+
+    async with open_test_runtime() as runtime:
+        runtime.start("fails", fail)
+        runtime.start("waits", wait)
+        await trio.testing.wait_all_tasks_blocked()
+        runtime.start("works", work)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [one.name for one in runtime.statistics()] == ["approvals", "sessions", "waits"]
+    assert done == ["failed", "worked", "ended"]
