@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-__all__ = ["ServiceError", "told"]
+__all__ = ["ServiceError", "reason_of", "told"]
 
 
 P = ParamSpec("P")
@@ -17,6 +17,16 @@ R = TypeVar("R")
 
 class ServiceError(Exception):
     """A server elsewhere refused, failed or did not answer; its text is meant for the model."""
+
+
+def reason_of(error: BaseException) -> str:
+    """The first words in a chain of errors: those of a failed TLS handshake have none but the innermost."""
+    found: BaseException | None = error
+    while found is not None:
+        if str(found):
+            return str(found)
+        found = found.__cause__ or found.__context__
+    return type(error).__name__
 
 
 def told(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:

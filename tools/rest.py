@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Any
 
 import httpx2
 import trio
 
 from tools.bodies import read_up_to
-from tools.failing import ServiceError
+from tools.failing import ServiceError, reason_of
 
 __all__ = ["Rest"]
 
@@ -20,7 +21,7 @@ MAX_TOLD = 500  # characters of an error's body
 
 @dataclass(frozen=True)
 class Rest:
-    """An API at `base_url`. `name` is how errors call it; `verify`: check its certificate, or by this CA bundle.
+    """An API at `base_url`. `name` is how errors call it; `verify`: whether or how its certificate is checked.
 
     A redirect is an error: following it would take the token of `headers` to another address.
     """
@@ -29,7 +30,7 @@ class Rest:
     base_url: str
     timeout: float
     headers: dict[str, str] = field(default_factory=dict, repr=False)
-    verify: bool | str = True
+    verify: bool | SSLContext = True
 
     async def call(self, method: str, path: str, *, timeout: float | None = None, **request: Any) -> Any:
         """What the API answers, decoded; None for an empty answer. `params` and `json` as in httpx2.
@@ -44,8 +45,7 @@ class Rest:
         except trio.TooSlowError:
             raise ServiceError(f"{self.name} did not answer within {seconds:g} s") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            reason = str(error) or type(error).__name__
-            raise ServiceError(f"{self.name} at {self.base_url} cannot be reached: {reason}") from error
+            raise ServiceError(f"{self.name} at {self.base_url} cannot be reached: {reason_of(error)}") from error
         text = body.decode("utf-8", errors="replace")
         if not 200 <= status < 300:
             raise ServiceError(f"{self.name} API error {status}: {text[:MAX_TOLD]}")

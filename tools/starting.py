@@ -26,8 +26,8 @@ def need_packages(*names: str) -> None:
     if not missing:
         return
     python = ROOT / ".venv" / "bin" / "python"
-    if python.exists() and Path(sys.prefix) != ROOT / ".venv":
-        os.execv(python, [str(python), *sys.orig_argv[1:]])
+    if python.exists() and Path(sys.executable) != python:
+        os.execv(python, [str(python), *sys.argv])
     packages = ", ".join(missing)
     sys.exit(f"missing: {packages}. In {ROOT}: python3 -m venv .venv && .venv/bin/pip install '.[servers]'")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +21,7 @@ def gitlab_api(environ: Mapping[str, str]) -> Rest:
     """The API that GITLAB_URL, GITLAB_TOKEN and GITLAB_SSL_VERIFY describe; quotes around values are taken off.
 
     Raises:
-        ServiceError: there is no token, or the address is not http or https.
+        ServiceError: there is no token, the address is not http or https, or the certificates cannot be read.
     """
     url = unquoted(environ.get("GITLAB_URL", "")) or "https://gitlab.com"
     token = unquoted(environ.get("GITLAB_TOKEN", ""))
@@ -28,14 +29,22 @@ def gitlab_api(environ: Mapping[str, str]) -> Rest:
         raise ServiceError(f"GITLAB_URL is no http or https address: {url}")
     if not token:
         raise ServiceError("GITLAB_TOKEN is not set: create a token with the scope `api` in GitLab's user settings")
-    verify = unquoted(environ.get("GITLAB_SSL_VERIFY", ""))
     return Rest(
         "GitLab",
         f"{url.rstrip('/')}/api/v4",
         TIMEOUT,
         headers={"PRIVATE-TOKEN": token},
-        verify=VERIFY.get(verify.lower(), verify),
+        verify=_verify(unquoted(environ.get("GITLAB_SSL_VERIFY", ""))),
     )
+
+
+def _verify(value: str) -> bool | ssl.SSLContext:
+    if value.lower() in VERIFY:
+        return VERIFY[value.lower()]
+    try:
+        return ssl.create_default_context(cafile=value)
+    except OSError as error:
+        raise ServiceError(f"GITLAB_SSL_VERIFY is neither yes nor no nor a file of certificates: {error}") from error
 
 
 def unquoted(value: str) -> str:

@@ -16,7 +16,7 @@ import httpx2
 import trio
 
 from tools.bodies import read_up_to
-from tools.failing import ServiceError
+from tools.failing import ServiceError, reason_of
 
 __all__ = ["Page", "Web", "is_public"]
 
@@ -85,7 +85,7 @@ class Web:
         except trio.TooSlowError:
             raise ServiceError(f"No answer from {url.host} within {TIMEOUT:.0f} s") from None
         except (httpx2.HTTPError, ssl.SSLError, OSError) as error:
-            raise ServiceError(f"Cannot get {url}: {error or type(error).__name__}") from error
+            raise ServiceError(f"Cannot get {url}: {reason_of(error)}") from error
 
     async def _wait_for_turn(self) -> None:
         async with self._turn:
