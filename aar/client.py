@@ -46,6 +46,7 @@ from aar.messages.session import (
     ListMcp,
     ListQueue,
     ListSessions,
+    ListTools,
     LoadSession,
     OpenSession,
     Prompt,
@@ -57,6 +58,7 @@ from aar.messages.session import (
     SessionsCommand,
     Status,
     Steer,
+    ToolInfo,
 )
 from aar.messages.settings import AgentConfig
 
@@ -297,6 +299,10 @@ class SessionHandle:
 
     async def status(self) -> Status:
         return await self._ref.ask(GetStatus())
+
+    async def tools(self) -> tuple[ToolInfo, ...]:
+        """The tools that the model can use now, sorted by name."""
+        return await self._ref.ask(ListTools())
 
     async def configure(self, patch: dict[str, Any]) -> AgentConfig:
         """Change settings of this session from its next step or tool call on. Raises `InvalidSetting`."""

@@ -22,6 +22,7 @@ __all__ = [
     "StepMetrics",
     "ToolMetrics",
     "budget_error",
+    "context_tokens",
     "cost",
     "format_cost",
     "format_tokens",
@@ -150,6 +151,16 @@ def cost(
         + tokens.cache_read_tokens * price.cache_read_per_million
         + tokens.cache_write_tokens * price.cache_write_per_million
     ) / 1_000_000
+
+
+def context_tokens(provider: str, usage: Mapping[str, int]) -> int:
+    """How much of its context window a model has in use after a call: all that it read, cached or not, and its answer.
+
+    `provider` says who counted, as for `cost`.
+    """
+    tokens = Usage.of(dict(usage))
+    cached = 0 if provider in _CACHE_WITHIN_INPUT else tokens.cache_read_tokens + tokens.cache_write_tokens
+    return tokens.input_tokens + cached + tokens.output_tokens
 
 
 # --- prices that others keep ------------------------------------------------------------------

@@ -21,6 +21,7 @@ FACES = [
     "local",
     "runtime",
     "catalogue",
+    "editor",
     "extensions",
     "client",
     "engine",

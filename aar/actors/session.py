@@ -43,6 +43,7 @@ from aar.messages.session import (
     GetStatus,
     ListMcp,
     ListQueue,
+    ListTools,
     Prompt,
     Queue,
     QueuedPrompt,
@@ -181,6 +182,8 @@ class _Conversation:
                 envelope.reply(self._status())
             case ListQueue():
                 envelope.reply(self._queue())
+            case ListTools():
+                envelope.reply(self._bench.tools())
             case ListMcp() | AskMcp():
                 self._nursery.start_soon(self._bench.servers.answer, envelope)
             case Cancel() as cancel if self._is_running(cancel):
@@ -244,7 +247,7 @@ class _Conversation:
                 envelope.reply(await self._adopt(facts))
             case Compact(instructions=instructions):
                 self._compact(instructions, envelope)
-            case GetStatus() | ListQueue() | ListMcp() | AskMcp():
+            case GetStatus() | ListQueue() | ListTools() | ListMcp() | AskMcp():
                 pass  # answered at once, always
             case _:
                 assert_never(envelope.message)

@@ -16,6 +16,7 @@ from aar.journal.journal import Journal
 from aar.kernel import Ref
 from aar.messages.approvals import ApprovalsCommand
 from aar.messages.events import Notice, ToolResult
+from aar.messages.session import ToolInfo
 from aar.messages.settings import AgentConfig, SafetyConfig
 from aar.prompt import layers, system_prompt
 from aar.tools.registry import ToolRegistry
@@ -117,6 +118,17 @@ class Workbench:
 
         elsewhere = self.base.session_dir if self.base.session_dir != _USUAL_SESSIONS else None
         return PathGuard(self.cwd, safety, state_dir=str(self.home), private_dir=elsewhere)
+
+    def tools(self) -> tuple[ToolInfo, ...]:
+        """What the model can use now, sorted by name."""
+        return tuple(
+            ToolInfo(
+                name=tool.name,
+                description=tool.description,
+                side_effects=tuple(str(effect) for effect in tool.side_effects),
+            )
+            for tool in sorted(self.toolbox.list_tools(), key=lambda tool: tool.name)
+        )
 
     async def system_prompt(self) -> str:
         """The same text for the whole session, unless tools or the settings it is made of change."""

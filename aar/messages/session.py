@@ -33,6 +33,7 @@ __all__ = [
     "ListMcp",
     "ListQueue",
     "ListSessions",
+    "ListTools",
     "LoadSession",
     "OpenSession",
     "Prompt",
@@ -45,6 +46,7 @@ __all__ = [
     "SessionsCommand",
     "Status",
     "Steer",
+    "ToolInfo",
 ]
 
 
@@ -172,6 +174,20 @@ class GetStatus(Command, Request[Status]):
     type: Literal["get_status"] = "get_status"
 
 
+class ToolInfo(Message):
+    """A tool that the model of a session can use now."""
+
+    name: str
+    description: str = ""
+    side_effects: tuple[str, ...] = ()
+
+
+class ListTools(Command, Request[tuple[ToolInfo, ...]]):
+    """The tools of the session, sorted by name: those of the runtime, its own, and those of its MCP servers."""
+
+    type: Literal["list_tools"] = "list_tools"
+
+
 class ListMcp(Command, Request[tuple[McpStatus, ...]]):
     """The MCP servers of the session, in the order in which they were named.
 
@@ -203,6 +219,7 @@ SessionCommand = (
     | Adopt
     | Compact
     | GetStatus
+    | ListTools
     | ListMcp
     | AskMcp
 )

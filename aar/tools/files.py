@@ -15,7 +15,7 @@ from aar.safety.paths import PathGuard
 from aar.tools.registry import ToolContext, ToolSpec
 from aar.tools.threads import in_thread
 
-__all__ = ["FILE_TOOLS", "MAX_FILE_BYTES"]
+__all__ = ["FILE_TOOLS", "MAX_FILE_BYTES", "edited", "read_file", "require_writable", "shown_lines"]
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """No more of a file is held in memory."""
@@ -39,15 +39,16 @@ def _read(paths: PathGuard, path: str, start: int, end: int, limit: int) -> str:
         data = file.read(MAX_FILE_BYTES + 1) or b""  # some files of the system have nothing to say right now
     clipped = len(data) > MAX_FILE_BYTES
     data = data[:MAX_FILE_BYTES]
-    total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    text = _shown(data, total, paths.resolve(path), start, end, limit)
+    text = shown_lines(data, paths.resolve(path), start, end, limit)
     if not clipped:
         return text
     note = f"(only the first {MAX_FILE_BYTES:,} of {size:,} bytes were read)"
     return f"{note}\n{text}"
 
 
-def _shown(data: bytes, total: int, name: str, start: int, end: int, limit: int) -> str:
+def shown_lines(data: bytes, name: str, start: int, end: int, limit: int) -> str:
+    """The lines from `start` to `end` with their numbers, 0 for the first and the last; a preview of a long file."""
+    total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     if start > 0 or end > 0:
         return _range(data, total, max(start, 1), end, limit)
     if total <= WHOLE_FILE_LINES:
@@ -102,7 +103,7 @@ async def write_file(ctx: ToolContext, path: str, content: str) -> str:
 def _write(paths: PathGuard, path: str, content: str) -> str:
     data = content.encode()
     with paths.changing(path):
-        _require_writable(paths, path)
+        require_writable(paths, path)
         return f"Wrote {len(data)} bytes to {paths.replace(path, data)}"
 
 
@@ -122,25 +123,29 @@ def _edit_alone(paths: PathGuard, path: str, old: str, new: str) -> str:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"{name} is larger than {MAX_FILE_BYTES:,} bytes: too large to edit")
-    text = data.decode()
-    crlf = "\r\n" in text
-    if crlf:
-        text, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
-    _require_one(text, old, name)
-    text = text.replace(old, new)
-    data = (text.replace("\n", "\r\n") if crlf else text).encode()
-    _require_writable(paths, path)
+    data = edited(data.decode(), old, new, name).encode()
+    require_writable(paths, path)
     if _version(os.stat(name)) != seen:  # by a command that runs beside us: its work would be lost
         raise ValueError(f"{name} was changed by somebody else during the edit: read it again")
     paths.replace(path, data)
     return f"Edited {name}: replaced 1 occurrence"
 
 
+def edited(text: str, old: str, new: str, name: str) -> str:
+    """The text with the one place of `old` replaced; line ends stay as they are. Raises `ValueError`."""
+    crlf = "\r\n" in text
+    if crlf:
+        text, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
+    _require_one(text, old, name)
+    text = text.replace(old, new)
+    return text.replace("\n", "\r\n") if crlf else text
+
+
 def _version(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _require_writable(paths: PathGuard, path: str) -> None:
+def require_writable(paths: PathGuard, path: str) -> None:
     """A file is replaced by a new one, which would step around the write protection of the old one."""
     if paths.check(path, write=True) is not None:
         return  # `replace` says why

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from aar.transports.cli.flags import Flags, LogFlags, McpFile, PromptFlags, SettingFlags
 
 __all__ = [
+    "acp",
     "chat",
     "config",
     "init",
@@ -158,3 +159,10 @@ def version() -> int:
     from aar.transports.cli.show import version
 
     return version()
+
+
+def acp(*, flags: SettingFlags = SettingFlags()) -> int:
+    """Serve an editor over standard input and output (Agent Client Protocol)."""
+    from aar.transports.acp.serve import acp
+
+    return acp(flags=flags)

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from aar.config import API_KEY_VARIABLES, Loaded
 from aar.display import plain
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.transports.cli.exits import FAILED, Told
 from aar.transports.cli.home import home_folder
-from aar.transports.cli.screen import Screen
 
 __all__ = ["installed_remark", "with_model"]
 
 
-async def with_model(loaded: Loaded, screen: Screen, environ: Mapping[str, str] = os.environ) -> AgentConfig:
+class Teller(Protocol):
+    """Whoever passes on what people should know."""
+
+    async def tell(self, text: str) -> None: ...
+
+
+async def with_model(loaded: Loaded, screen: Teller, environ: Mapping[str, str] = os.environ) -> AgentConfig:
     """The settings with a provider that can be used; on standard error, which one was found and what it is good for.
 
     Raises `Told` after showing how to get a model, when there is none.
@@ -37,7 +43,7 @@ def _is_chosen(loaded: Loaded) -> bool:
     return any(origin == "flag" or origin.startswith("file ") for origin in told)
 
 
-async def _with_found(loaded: Loaded, screen: Screen, environ: Mapping[str, str]) -> AgentConfig:
+async def _with_found(loaded: Loaded, screen: Teller, environ: Mapping[str, str]) -> AgentConfig:
     from aar.local import find_model, three_ways
 
     found = await find_model(environ)
@@ -68,6 +74,6 @@ def _key_of(provider: ProviderConfig, environ: Mapping[str, str]) -> str:
     return provider.api_key or environ.get(API_KEY_VARIABLES.get(provider.name, ""), "").strip()
 
 
-async def _tell(screen: Screen, text: str) -> None:
+async def _tell(screen: Teller, text: str) -> None:
     if text:
         await screen.tell(f"{plain(text)}\n")

@@ -24,6 +24,7 @@ PATHS = ["--restrict-to-cwd", "--no-restrict-to-cwd", "--denied-paths=a", "--all
 ACCEPTED = {
     "run": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE, "--output=json", "--output=stream-json"],
     "chat": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE],
+    "acp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
     "sessions list": EVERYWHERE,
     "sessions show": EVERYWHERE,
     "sessions export": [*EVERYWHERE, "--format=json", "--to=f"],

@@ -1,0 +1,26 @@
+"""What a transport needs to let tools work through an editor, and to take MCP servers from one."""
+
+from __future__ import annotations
+
+from aar.mcp.entries import editor_servers
+from aar.tools.editor import (
+    EditorFiles,
+    EditorTerminals,
+    TerminalExit,
+    TerminalOutput,
+    editor_file_tools,
+    terminal_tool,
+)
+from aar.tools.registry import ToolContext, ToolSpec
+
+__all__ = [
+    "EditorFiles",
+    "EditorTerminals",
+    "TerminalExit",
+    "TerminalOutput",
+    "ToolContext",
+    "ToolSpec",
+    "editor_file_tools",
+    "editor_servers",
+    "terminal_tool",
+]

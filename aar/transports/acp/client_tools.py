@@ -1,0 +1,153 @@
+"""Files and terminals of the client, as far as it offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from posixpath import normpath
+from typing import Any, Protocol
+
+import trio
+
+from aar.editor import (
+    TerminalExit,
+    TerminalOutput,
+    ToolContext,
+    ToolSpec,
+    editor_file_tools,
+    terminal_tool,
+)
+from aar.errors import AarError, ProtocolError
+from aar.messages.settings import AgentConfig
+from aar.transports.acp.handshake import ClientCapabilities
+from aar.transports.acp.rpc import Connection
+from aar.transports.acp.tool_views import Change
+
+__all__ = ["Watchers", "client_tools"]
+
+CREATING_GRACE = 0.3  # seconds in which a terminal that is being made is still taken over, to be released
+
+
+class Watchers(Protocol):
+    """Whoever tells the client what its own files and terminals are used for."""
+
+    def note_change(self, session_id: str, call_id: str, change: Change) -> None: ...
+    async def show_terminal(self, session_id: str, call_id: str, terminal_id: str) -> None: ...
+
+
+def client_tools(
+    connection: Connection, client: ClientCapabilities, config: AgentConfig, watchers: Watchers
+) -> list[ToolSpec]:
+    """The tools that work through this client, each in the place of a built-in one that is enabled, and terminals.
+
+    A terminal is outside of every sandbox: where one is asked for, there are no terminals.
+    """
+    files = editor_file_tools(_Files(connection, watchers), reads=client.can_read_files, writes=client.can_write_files)
+    tools = [tool for tool in files if tool.name in config.tools.enabled_builtins]
+    if client.has_terminals and config.safety.sandbox.mode == "local":
+        tools.append(terminal_tool(_Terminals(connection, watchers)))
+    return tools
+
+
+class _Files:
+    def __init__(self, connection: Connection, watchers: Watchers) -> None:
+        self._connection = connection
+        self._watchers = watchers
+
+    async def read(self, ctx: ToolContext, path: str) -> str:
+        answer = await self._connection.request("fs/read_text_file", {"sessionId": ctx.session_id, "path": path})
+        content = answer.get("content") if isinstance(answer, dict) else None
+        if not isinstance(content, str):
+            raise ProtocolError("the editor's answer has no content")
+        return content
+
+    async def write(self, ctx: ToolContext, path: str, text: str, old: str | None) -> None:
+        params = {"sessionId": ctx.session_id, "path": path, "content": text}
+        await self._connection.request("fs/write_text_file", params)
+        if old is not None:
+            self._watchers.note_change(ctx.session_id, ctx.tool_call_id, Change(path, old, text))
+
+
+class _Terminals:
+    def __init__(self, connection: Connection, watchers: Watchers) -> None:
+        self._connection = connection
+        self._watchers = watchers
+
+    async def create(
+        self, ctx: ToolContext, command: str, args: Sequence[str], cwd: str, env: dict[str, str], limit: int
+    ) -> str:
+        params = {
+            "sessionId": ctx.session_id,
+            "command": command,
+            "args": list(args),
+            "env": [{"name": name, "value": value} for name, value in env.items()],
+            "cwd": normpath(cwd),
+            "outputByteLimit": limit,
+        }
+        terminal_id = await self._created(ctx, params)
+        await self._watchers.show_terminal(ctx.session_id, ctx.tool_call_id, terminal_id)
+        return terminal_id
+
+    async def _created(self, ctx: ToolContext, params: dict[str, Any]) -> str:
+        """A call that is cancelled at this moment still learns the terminal's name, and gives it back."""
+        answer: Any = None
+        failure: AarError | None = None
+        is_left = False
+        lingering = trio.CancelScope(shield=True)
+
+        async def ask() -> None:
+            nonlocal answer, failure
+            with lingering:
+                try:
+                    answer = await self._connection.request("terminal/create", params)
+                    if is_left:
+                        await self.release(ctx, _terminal_of(answer))
+                except AarError as error:
+                    failure = error
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            try:
+                await trio.Event().wait()
+            finally:
+                is_left = answer is None and failure is None
+                lingering.deadline = trio.current_time() + CREATING_GRACE
+        if failure is not None:
+            raise failure
+        return _terminal_of(answer)
+
+    async def wait(self, ctx: ToolContext, terminal_id: str) -> TerminalExit:
+        return _exit_of(await self._ask("wait_for_exit", ctx, terminal_id)) or TerminalExit()
+
+    async def output(self, ctx: ToolContext, terminal_id: str) -> TerminalOutput:
+        answer = await self._ask("output", ctx, terminal_id)
+        if not isinstance(answer, dict):
+            raise ProtocolError("the editor said nothing of what the command wrote")
+        text = answer.get("output")
+        is_truncated = answer.get("truncated") is True
+        return TerminalOutput(text if isinstance(text, str) else "", is_truncated, _exit_of(answer.get("exitStatus")))
+
+    async def kill(self, ctx: ToolContext, terminal_id: str) -> None:
+        await self._ask("kill", ctx, terminal_id)
+
+    async def release(self, ctx: ToolContext, terminal_id: str) -> None:
+        await self._ask("release", ctx, terminal_id)
+
+    async def _ask(self, what: str, ctx: ToolContext, terminal_id: str) -> Any:
+        params = {"sessionId": ctx.session_id, "terminalId": terminal_id}
+        return await self._connection.request(f"terminal/{what}", params)
+
+
+def _exit_of(answer: Any) -> TerminalExit | None:
+    if not isinstance(answer, dict):
+        return None
+    code, signal = answer.get("exitCode"), answer.get("signal")
+    is_code = isinstance(code, int) and not isinstance(code, bool)
+    return TerminalExit(code if is_code else None, signal if isinstance(signal, str) else None)
+
+
+def _terminal_of(answer: Any) -> str:
+    terminal_id = answer.get("terminalId") if isinstance(answer, dict) else None
+    if not isinstance(terminal_id, str):
+        raise ProtocolError("the editor made no terminal")
+    return terminal_id

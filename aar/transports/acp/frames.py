@@ -1,0 +1,132 @@
+"""Lines of JSON-RPC 2.0: bytes to messages and back. Imports next to nothing: the first answer waits for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from aar.errors import TransportError
+
+__all__ = [
+    "CANCELLED",
+    "INTERNAL",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "LONGEST_LINE",
+    "NOT_FOUND",
+    "NO_SUCH_METHOD",
+    "PARSE_ERROR",
+    "LineBuffer",
+    "Message",
+    "RpcError",
+    "decoded",
+    "encoded",
+    "error_answer",
+    "is_request_id",
+]
+
+LONGEST_LINE = 128 * 1024 * 1024  # bytes; a longer one is dropped as it comes
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+NO_SUCH_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+NOT_FOUND = -32002
+CANCELLED = -32800
+
+Message = dict[str, Any]
+
+
+class RpcError(TransportError):
+    """What a request is answered with instead of a result; the text is for the person at the other end.
+
+    `request_id` is that of a message that is no valid request, as far as it has one.
+    """
+
+    request_id: Any = None
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def as_error(self) -> Message:
+        error: Message = {"code": self.code, "message": str(self)}
+        return {**error, "data": {"details": str(self)}} if self.code == INTERNAL else error
+
+
+class LineBuffer:
+    """Bytes as they come, cut into lines."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._data = bytearray(data)
+        self._looked_at = 0
+        self._is_dropping = False
+
+    def feed(self, data: bytes) -> None:
+        self._data += data
+
+    def lines(self) -> Iterator[bytes | None]:
+        """The whole lines so far without their ends, blank ones left out; `None` for one that was too long."""
+        while (end := self._data.find(b"\n", self._looked_at)) >= 0:
+            line = bytes(self._data[:end]).strip()
+            del self._data[: end + 1]
+            self._looked_at = 0
+            if self._is_dropping:
+                self._is_dropping = False
+                yield None
+            elif line:
+                yield line
+        self._looked_at = len(self._data)
+        if self._looked_at > LONGEST_LINE:
+            self._data.clear()
+            self._looked_at = 0
+            self._is_dropping = True
+
+    def rest(self) -> bytes:
+        """What has no end yet."""
+        return bytes(self._data)
+
+
+def decoded(line: bytes) -> Message:
+    """The message of one line. Raises `RpcError` for what is no JSON, or no JSON-RPC message."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RpcError(PARSE_ERROR, f"This line is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise RpcError(INVALID_REQUEST, "A message is one JSON object; there are no batches.")
+    return found
+
+
+def is_request_id(value: Any) -> bool:
+    """Texts, numbers and null may name a request."""
+    return value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
+
+
+def encoded(message: Message) -> bytes:
+    """One line. What JSON or UTF-8 cannot say (NaN, halves of surrogate pairs) is replaced, not refused."""
+    try:
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    except ValueError:
+        text = json.dumps(_sayable(message), ensure_ascii=False, separators=(",", ":"), default=str)
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return data + b"\n"
+
+
+def error_answer(request_id: Any, error: RpcError) -> Message:
+    return {"jsonrpc": "2.0", "id": request_id, "error": error.as_error()}
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, dict):
+        return {str(key): _sayable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(item) for item in value]
+    return value

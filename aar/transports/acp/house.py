@@ -1,0 +1,77 @@
+"""Everything behind the protocol: settings, model, runtime. Loaded once the client has its first answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from aar.client import Sessions
+from aar.config import secret_values
+from aar.errors import ConfigError
+from aar.logs import configure_logging
+from aar.messages.settings import AgentConfig
+from aar.runtime import open_runtime, session_store
+from aar.transports.cli.exits import Told
+from aar.transports.cli.finding import with_model
+from aar.transports.cli.flags import SettingFlags
+from aar.transports.cli.home import home_folder
+from aar.transports.cli.opening import here, loaded_settings, watched
+
+__all__ = ["House", "open_house"]
+
+logger = logging.getLogger(__name__)
+
+
+class House(NamedTuple):
+    """The sessions of this process and the settings that new ones get. `remark` is for whoever opens one."""
+
+    sessions: Sessions
+    config: AgentConfig
+    remark: str = ""
+
+
+class _Remarks:
+    """What finding a model has to say: for the log, since nobody sees a terminal."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    async def tell(self, text: str) -> None:
+        self.said.append(text.strip())
+        logger.info("%s", text.strip())
+
+
+@asynccontextmanager
+async def open_house(flags: SettingFlags) -> AsyncIterator[House]:
+    """A runtime for the settings in force. Raises `ConfigError`."""
+    loaded = watched(loaded_settings(flags))
+    remarks = _Remarks()
+    remark = ""
+    try:
+        config = await with_model(loaded, remarks)
+    except Told:  # there is none; a session says so, and `/model` can name one
+        config, remark = loaded.config, remarks.said[-1] if remarks.said else ""
+    configure_logging(config.log_level, config.log_file, secrets=secret_values(config))
+    _warn_of_timeouts(config)
+    home = home_folder()
+    store = session_store(config, home=home, cwd=_folder(str(home)))
+    async with open_runtime(config, store=store, home=home) as runtime:
+        yield House(runtime.sessions, config, remark)
+
+
+def _folder(otherwise: str) -> str:
+    """Where a relative `session_dir` begins; the folders of sessions come from the client."""
+    try:
+        return here()
+    except ConfigError:
+        return otherwise
+
+
+def _warn_of_timeouts(config: AgentConfig) -> None:
+    waiting, turn = config.safety.acp_approval_timeout, config.timeout
+    if turn and waiting > turn:
+        logger.warning(
+            "safety.acp_approval_timeout (%g s) is longer than a turn may take (timeout, %g s)", waiting, turn
+        )

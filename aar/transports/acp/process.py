@@ -1,0 +1,151 @@
+"""The process of `aar acp`: its streams, its signals, and the rest of Aar, which loads behind the first answer."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from aar.errors import AarError, ClientGone
+from aar.transports.acp.frames import INTERNAL, NO_SUCH_METHOD, RpcError
+from aar.transports.acp.handshake import ClientCapabilities, Greeting, capabilities_of, initialize_result
+from aar.transports.acp.rpc import Call, Connection, Reply
+from aar.transports.acp.stdio import Outlet, read_some, take_stdio
+from aar.transports.cli.exits import DONE, leaves, run_to_code
+from aar.transports.cli.sentences import sentence
+
+if TYPE_CHECKING:
+    from aar.transports.acp.agent import Agent
+    from aar.transports.cli.flags import SettingFlags
+
+__all__ = ["METHODS", "Front", "serve_process"]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+METHODS = frozenset(
+    {
+        "session/new",
+        "session/load",
+        "session/resume",
+        "session/fork",
+        "session/list",
+        "session/close",
+        "session/delete",
+        "session/prompt",
+        "session/cancel",
+        "session/set_mode",
+        "session/set_config_option",
+    }
+)
+
+logger = logging.getLogger(__name__)
+
+
+def serve_process(flags: SettingFlags, greeting: Greeting) -> int:
+    """Serve until the client leaves or a signal ends it. Answers with the exit code."""
+    return run_to_code(partial(_serve, flags, greeting))
+
+
+async def _serve(flags: SettingFlags, greeting: Greeting) -> int:
+    stdio = take_stdio()
+    outlet = Outlet(stdio.write)
+    try:
+        async with trio.open_nursery() as nursery:
+            connection = Connection(partial(read_some, stdio.read), outlet)
+            await nursery.start(_watch_signals, connection)
+            front = Front(flags, connection, greeting.client)
+            nursery.start_soon(front.keep_house)
+            await connection.run(front, greeting.received)
+            nursery.cancel_scope.cancel()
+    except* ClientGone:
+        logger.info("the client does not read any more")
+    return DONE
+
+
+async def _watch_signals(connection: Connection, *, task_status: trio.TaskStatus[None]) -> None:
+    """The first signal ends everything in order; one more ends it at once."""
+    is_ending = False
+    with trio.open_signal_receiver(*_SIGNALS) as signals:
+        task_status.started()
+        async for number in signals:
+            if is_ending:
+                os._exit(128 + number)
+            is_ending = True
+            connection.hang_up()
+
+
+class Front:
+    """What the client talks to. Says at once what needs no sessions, and lets everything else wait for them."""
+
+    def __init__(self, flags: SettingFlags, connection: Connection, client: ClientCapabilities | None = None) -> None:
+        self._flags = flags
+        self._connection = connection
+        self._client = client or ClientCapabilities()
+        self._is_wanted = trio.Event()
+        if client is not None:
+            self._is_wanted.set()
+        self._agent: Agent | None = None
+        self._failure = ""
+        self._is_settled = trio.Event()
+
+    def lane_of(self, call: Call) -> str | None:
+        session_id = call.params.get("sessionId")
+        return session_id if isinstance(session_id, str) else None
+
+    def answer_at_once(self, call: Call) -> Reply | None:
+        if call.method == "initialize":
+            result = initialize_result(call.params)
+            self._client = capabilities_of(call.params)
+            self._is_wanted.set()
+            return Reply(result)
+        if call.method in ("authenticate", "logout"):
+            return Reply({})
+        if call.method in METHODS:
+            self._is_wanted.set()
+            return None
+        if call.wants_answer:
+            raise RpcError(NO_SUCH_METHOD, f"There is no method {call.method!r}.")
+        return Reply(None)
+
+    async def serve(self, call: Call) -> Reply:
+        await self._is_settled.wait()
+        if self._agent is None:
+            raise RpcError(INTERNAL, self._failure)
+        return await self._agent.serve(call)
+
+    async def leave(self) -> None:
+        if self._agent is not None:
+            await self._agent.leave()
+
+    async def keep_house(self) -> None:
+        """Load the rest of Aar and keep its sessions running. Settings that make no sense are told to whoever asks."""
+        await self._is_wanted.wait()
+        try:
+            await self._open()
+        except* AarError as errors:
+            if self._agent is not None:
+                raise
+            self._failure = "\n".join(sentence(error) for error in leaves(errors))
+            logger.error("%s", self._failure)
+        finally:
+            self._is_settled.set()
+
+    async def _open(self) -> None:
+        await trio.to_thread.run_sync(_import_the_rest, abandon_on_cancel=True)
+        from aar.transports.acp.agent import Agent
+        from aar.transports.acp.house import open_house
+
+        async with open_house(self._flags) as house, trio.open_nursery() as nursery:
+            self._agent = Agent(house, self._connection, self._client, nursery)
+            self._is_settled.set()
+            await trio.sleep_forever()
+
+
+def _import_the_rest() -> None:
+    """In a thread: the client may say more meanwhile."""
+    import aar.transports.acp.agent
+    import aar.transports.acp.house  # noqa: F401
