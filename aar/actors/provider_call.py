@@ -170,11 +170,11 @@ class _Intake:
         self.response: ProviderResponse | None = None
         self.failure: ProviderError | None = None
         self.ended = trio.Event()
-        self.was_heard = False
         self._heard_at = trio.current_time()
         self._text: list[str] = []
         self._thoughts: list[str] = []
         self._size = 0
+        self._heard = trio.Event()
         self._stirred = trio.Event()
         self._drained = trio.Event()
         self._not_before = float("-inf")
@@ -182,7 +182,7 @@ class _Intake:
     # --- the reading side ---
 
     def take(self, delta: StreamDelta) -> None:
-        self.was_heard = True
+        self._heard.set()
         self._heard_at = trio.current_time()
         self.assembly.add(delta)
         if delta.text or delta.reasoning_delta:
@@ -200,9 +200,14 @@ class _Intake:
 
     def end(self) -> None:
         self.ended.set()
+        self._heard.set()
         self._stirred.set()
 
     # --- the handing-out side ---
+
+    @property
+    def was_heard(self) -> bool:
+        return self._heard.is_set()
 
     @property
     def has_text(self) -> bool:
@@ -229,7 +234,7 @@ class _Intake:
             if trio.current_time() >= deadline:
                 raise trio.TooSlowError
             with trio.move_on_at(deadline):
-                await self._stirred.wait()
+                await (self._stirred if self.was_heard else self._heard).wait()  # the limit changes when it is heard
         if not self.ended.is_set():
             with trio.move_on_at(self._not_before):
                 await self.ended.wait()

@@ -119,9 +119,18 @@ class GenericProvider(PostingProvider):
                 text = self._secrets.hide(await error_text(response))
                 refused = fields.refused(response.status_code, text)
                 if not refused:
-                    raise error_for_status(response.status_code, text, response.headers, self.name)
+                    raise self._refusal(response, text)
             _log.warning("The server does not take %r: trying without it", refused)
             fields = fields.without(refused)
+
+    def _refusal(self, response: httpx2.Response, text: str) -> ProviderError:
+        """What an answer other than 2xx stands for, with a word on what to look at."""
+        error = error_for_status(response.status_code, text, response.headers, self.name)
+        if response.status_code == 404:
+            is_of_model = text[:1] == "{" and "model" in text
+            setting = f"provider.model, {self.config.model!r}" if is_of_model else f"provider.base_url, {self._server}"
+            error.args = (f"{error} (check {setting})",)
+        return error
 
     def _warn_once(self) -> None:
         """With the first request, not before: settings are also looked at without asking anything."""

@@ -427,6 +427,19 @@ async def test_a_sign_of_life_is_enough(live, autojump_clock) -> None:
         assert (await session.prompt("go")).stop == "end_turn"
 
 
+async def test_silence_after_a_first_sign_of_life_is_measured_from_that(live, autojump_clock) -> None:
+    class Begun(ScriptedProvider):
+        async def stream(self, request):
+            yield StreamDelta()
+            await trio.sleep_forever()
+
+    provider = Begun(ProviderConfig(name="scripted", extra={"first_byte_timeout": 100, "idle_timeout": 2}))
+    async with live(provider, settings(max_retries=1)) as session:
+        started = trio.current_time()
+        assert (await session.prompt("go")).stop == "error"
+        assert trio.current_time() - started < 2.5
+
+
 async def test_a_slow_reader_is_not_taken_for_a_silent_server(live, autojump_clock) -> None:
     provider = limited(first_byte_timeout=10, idle_timeout=2).text("word " * 40, chunks=40, delay=0.1)
     async with live(provider, settings(max_retries=1)) as session, trio.open_nursery() as nursery:

@@ -85,7 +85,7 @@ class Vendors:
             return thinking_config(name, thinks=thinks, extra=extra, **changes)
         if name not in ("anthropic", "ollama"):
             root += "/v1"
-        return thinking_config(name, thinks=thinks, base_url=root, **changes)
+        return thinking_config(name, thinks=thinks, **{"base_url": root} | changes)
 
     def outlines(self, start: int = 0) -> list[tuple[str, list[Any]]]:
         """What was asked of whom, in no vendor's words."""
