@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from aar.providers.base import Provider
     from aar.runtime import Runtime, open_runtime
     from aar.tools.registry import ToolContext, ToolRegistry, ToolSpec, tool
+    from aar.transports.acp_http.app import create_acp_asgi_app
 
 _HOME = {
     "Agent": "aar.agent",
@@ -83,6 +84,7 @@ _HOME = {
     "ToolRegistry": "aar.tools.registry",
     "ToolSpec": "aar.tools.registry",
     "tool": "aar.tools.registry",
+    "create_acp_asgi_app": "aar.transports.acp_http.app",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -35,7 +35,10 @@ from aar.tools import builtin_tools
 from aar.tools.registry import ToolRegistry
 
 __all__ = [
+    "Provider",
     "Runtime",
+    "Store",
+    "ToolRegistry",
     "check_provider",
     "editor_mcp_servers",
     "mcp_servers_of_file",

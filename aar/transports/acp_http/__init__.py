@@ -1,0 +1,1 @@
+"""Runs over HTTP: other programs give Aar a task with a POST, and wait, poll, or read along."""

@@ -1,0 +1,93 @@
+"""Who may ask: whoever has the token, and no page in a browser that was not named."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from aar.transports.acp_http.requests import Refused
+
+__all__ = ["Access", "is_loopback"]
+
+OPEN_PATH = "/ping"  # needs no token, so that a watchdog can look whether the server is there
+
+
+@dataclass(frozen=True)
+class Access:
+    """Without a `token` anybody who reaches the server may use it; then at least no page of a browser can.
+
+    `origins` are those of pages that may (`https://app.example.org`), `hosts` the names that the server is called by
+    besides `localhost` and addresses. `*` stands for all.
+    """
+
+    token: str = ""
+    origins: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+
+    def check(self, path: str, headers: Mapping[str, str]) -> None:
+        """Raises `Refused`."""
+        origin = headers.get("Origin")
+        if origin is not None and not self._admits(origin):
+            raise Refused(403, "Pages of this origin are not allowed; the server must be started with --allow-origin")
+        if origin is None and headers.get("Sec-Fetch-Site", "none").lower() not in ("none", "same-origin"):
+            raise Refused(403, "Pages of other sites are not allowed")
+        if not self.token and not self._is_known(headers.get("Host", "")):
+            raise Refused(
+                421, "This host name is not allowed; the server must be started with --allow-host, or a token"
+            )
+        if self.token and path != OPEN_PATH and not self._has_token(headers.get("Authorization", "")):
+            raise Refused(401, "A valid bearer token is needed")
+
+    def headers(self, origin: str | None) -> dict[str, str]:
+        """What tells a browser whether its page may read the answer."""
+        told = {
+            "access-control-allow-methods": "GET, POST, OPTIONS",
+            "access-control-allow-headers": "content-type, authorization" if self.token else "content-type",
+        }
+        if self.origins:
+            told["vary"] = "origin"
+        if origin is not None and self._admits(origin):
+            told["access-control-allow-origin"] = origin
+        return told
+
+    def _admits(self, origin: str) -> bool:
+        return "*" in self.origins or origin.lower() in self.origins
+
+    def _is_known(self, host: str) -> bool:
+        """A page that points a name of its own at this machine sends that name; addresses cannot be pointed."""
+        name = _name_of(host)
+        return name == "" or name in self.hosts or "*" in self.hosts or _is_local_name(name) or _is_address(name)
+
+    def _has_token(self, authorization: str) -> bool:
+        kind, _, given = authorization.partition(" ")
+        is_same = hmac.compare_digest(given.strip().encode(), self.token.encode())
+        return kind.lower() == "bearer" and is_same
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    if _is_local_name(host.lower()):
+        return True
+    return _is_address(host) and ip_address(host).is_loopback
+
+
+def _is_local_name(name: str) -> bool:
+    return name == "localhost" or name.endswith(".localhost")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _name_of(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or host
+    except ValueError:
+        return host

@@ -1,0 +1,112 @@
+"""The sessions that runs work in: found or opened, used by one run after another, let go when nobody comes back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import trio
+
+from aar.client import SessionHandle, Sessions
+from aar.errors import AarError, InvalidMessage, SessionNotFound
+
+__all__ = ["Conversation", "Conversations"]
+
+IDLE_FOR = 60.0  # seconds an unused session stays open, so that the next run need not read it again
+
+
+@dataclass(eq=False)
+class Conversation:
+    """An open session. Whoever holds `turn` may run in it; who waits for it comes in the order of arrival."""
+
+    handle: SessionHandle
+    users: int = 0
+    idle_since: float = 0.0
+    turn: trio.Lock = field(default_factory=trio.Lock)
+    provider: str | None = None  # the profile that a run has asked for
+
+    async def use_provider(self, profile: str | None) -> None:
+        """The next turn is answered by this profile; without one by the provider of the settings."""
+        if profile != self.provider:
+            await self.handle.configure({"provider": profile})
+            self.provider = profile
+
+
+class Conversations:
+    """New sessions work in `cwd`."""
+
+    def __init__(self, sessions: Sessions, cwd: str) -> None:
+        self._sessions = sessions
+        self._cwd = cwd
+        self._open: dict[str, Conversation] = {}
+        self._closing: dict[str, trio.Event] = {}
+
+    @asynccontextmanager
+    async def joined(self, session_id: str | None) -> AsyncIterator[Conversation]:
+        """The session of this id, or a new one when there is none. It stays open for as long as the block lasts.
+
+        Raises `SessionInUse` when another process holds it, `CorruptJournal`.
+        """
+        conversation = await self._found(session_id) if session_id else None
+        if conversation is None:
+            conversation = self._added(await self._sessions.open(self._cwd))
+        conversation.users += 1
+        try:
+            yield conversation
+        finally:
+            conversation.users -= 1
+            conversation.idle_since = trio.current_time()
+
+    def find(self, session_id: str) -> SessionHandle | None:
+        conversation = self._open.get(session_id)
+        return conversation.handle if conversation is not None else None
+
+    async def _found(self, session_id: str) -> Conversation | None:
+        while True:
+            if (closing := self._closing.get(session_id)) is not None:
+                await closing.wait()
+            elif (conversation := self._open.get(session_id)) is None:
+                return await self._loaded(session_id)
+            elif await self._is_alive(conversation):
+                return conversation
+
+    async def _is_alive(self, conversation: Conversation) -> bool:
+        """Whether it still takes messages, and nobody has begun to close it."""
+        session_id = conversation.handle.session_id
+        try:
+            await conversation.handle.status()
+        except AarError:
+            if self._open.get(session_id) is conversation:
+                del self._open[session_id]
+        return self._open.get(session_id) is conversation
+
+    async def _loaded(self, session_id: str) -> Conversation | None:
+        try:
+            return self._added(await self._sessions.load(session_id, cwd=self._cwd))
+        except (SessionNotFound, InvalidMessage):  # the latter: nothing that could be an id
+            return None
+
+    def _added(self, handle: SessionHandle) -> Conversation:
+        return self._open.setdefault(handle.session_id, Conversation(handle))
+
+    async def let_go_of_idle_ones(self) -> None:
+        """For ever. Others can use a session again once it has been let go."""
+        while True:
+            await trio.sleep(IDLE_FOR / 4)
+            late = trio.current_time() - IDLE_FOR
+            idle = [key for key, one in self._open.items() if not one.users and one.idle_since <= late]
+            for session_id in idle:
+                await self._close(session_id)
+
+    async def _close(self, session_id: str) -> None:
+        conversation = self._open.get(session_id)
+        if conversation is None or conversation.users:
+            return
+        del self._open[session_id]
+        self._closing[session_id] = trio.Event()
+        try:
+            with suppress(AarError):
+                await self._sessions.close(session_id)
+        finally:
+            self._closing.pop(session_id).set()

@@ -1,0 +1,108 @@
+"""What stands behind the API while it is served: a runtime with its sessions, and the runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import trio
+
+from aar.agent import ApprovalCallback
+from aar.errors import AarError, InvalidMessage, SessionNotFound
+from aar.messages.settings import AgentConfig
+from aar.runtime import Provider, Store, ToolRegistry, open_runtime
+from aar.transports.acp_http.conversations import Conversations
+from aar.transports.acp_http.requests import Refused
+from aar.transports.acp_http.runs import Runs
+
+__all__ = ["Host", "Setup"]
+
+
+class Setup(NamedTuple):
+    """What a host begins with. New sessions work in `cwd`; `home` is the user's folder."""
+
+    config: AgentConfig
+    store: Store
+    cwd: str
+    home: Path
+
+
+class _Open(NamedTuple):
+    setup: Setup
+    conversations: Conversations
+    runs: Runs
+
+
+@dataclass(eq=False)
+class Host:
+    """`set_up` is called when it begins: until then nothing is read. `provider` stands in for that of the settings."""
+
+    set_up: Callable[[], Setup]
+    registry: ToolRegistry | None = None
+    approval_callback: ApprovalCallback | None = None
+    provider: Provider | None = None
+
+    def __post_init__(self) -> None:
+        self._open: _Open | None = None
+        self._stop = trio.Event()
+        self.gone = trio.Event()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be there until `stop`. `gone` is set when it is over, also because of an error."""
+        self._stop, self.gone = trio.Event(), trio.Event()
+        try:
+            await self._run(task_status)
+        finally:
+            self._open = None
+            self.gone.set()
+
+    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+        setup = self.set_up()
+        async with open_runtime(
+            setup.config, provider=self.provider, tools=self.registry, store=setup.store, home=setup.home
+        ) as runtime:
+            conversations = Conversations(runtime.sessions, setup.cwd)
+            runs = Runs(runtime, conversations, tools=self.registry, approval_callback=self.approval_callback)
+            runtime.start("idle-sessions", conversations.let_go_of_idle_ones)
+            self._open = _Open(setup, conversations, runs)
+            task_status.started()
+            await self._stop.wait()
+
+    async def stop(self) -> None:
+        """Returns when everything has ended and all sessions are saved."""
+        self._stop.set()
+        await self.gone.wait()
+
+    @property
+    def config(self) -> AgentConfig:
+        return self._opened.setup.config
+
+    @property
+    def runs(self) -> Runs:
+        return self._opened.runs
+
+    @property
+    def _opened(self) -> _Open:
+        if self._open is None:
+            raise Refused(503, "The server is not ready")
+        return self._open
+
+    async def describe(self, session_id: str) -> dict[str, Any] | None:
+        """A session in a few words, whoever uses it; `None` when there is none."""
+        live = self._opened.conversations.find(session_id)
+        try:
+            if live is not None:
+                status = await live.status()
+                return _described(session_id, str(status.state), status.step_count, len(live.records()))
+            stored = await self._opened.setup.store.load(session_id)
+        except (SessionNotFound, InvalidMessage):
+            return None
+        except AarError as error:
+            raise Refused(409, str(error)) from error
+        return _described(session_id, str(stored.header.state), stored.header.step_count, len(stored.records))
+
+
+def _described(session_id: str, state: str, step_count: int, event_count: int) -> dict[str, Any]:
+    return {"session_id": session_id, "state": state, "step_count": step_count, "event_count": event_count}

@@ -1,0 +1,182 @@
+"""One run as its clients see it: its state, its output, and what happened, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import uuid4
+
+import trio
+
+from aar.messages.events import AssistantMessage, ErrorEvent, Event, StepRestarted, StreamChunk
+from aar.transports.acp_http.requests import RunRequest
+from aar.transports.cli.sentences import for_people
+
+__all__ = ["Run", "Status", "message", "status_after"]
+
+Status = Literal["created", "in-progress", "completed", "failed", "cancelled"]
+
+_ENTRY_WEIGHT = 400  # bytes that an event takes besides its text, about
+
+_STATUS: dict[str, Status] = {
+    "end_turn": "completed",
+    "max_tokens": "completed",
+    "max_steps": "completed",
+    "budget_exceeded": "completed",
+    "cancelled": "cancelled",
+}
+
+
+def status_after(stop: str) -> Status:
+    """The status of a run whose turn ended like this."""
+    return _STATUS.get(stop, "failed")
+
+
+def message(text: str) -> dict[str, Any]:
+    """What the agent says, in the form of the API."""
+    return {"role": "assistant", "parts": [{"content_type": "text/plain", "content": text}]}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+class _Saying:
+    """The message that is being said, and how much of it has been passed on.
+
+    A model call that breaks off is tried again, and may say something else. What was passed on cannot be taken back, so
+    the piece that comes next says how many characters before it are void.
+    """
+
+    def __init__(self) -> None:
+        self._passed_on = ""
+        self._said = ""
+
+    def begin_again(self) -> None:
+        self._said = ""
+
+    def say(self, text: str) -> tuple[str, int] | None:
+        """The text to pass on now and the number of characters that it replaces; `None` while there is nothing new."""
+        self._said += text
+        return None if self._passed_on.startswith(self._said) else self._pass_on()
+
+    def end(self, whole: str) -> tuple[str, int] | None:
+        """The same for the rest, once it is known what the message is."""
+        self._said = whole
+        piece = None if self._passed_on == whole else self._pass_on()
+        self._passed_on = self._said = ""
+        return piece
+
+    def _pass_on(self) -> tuple[str, int]:
+        before, self._passed_on = self._passed_on, self._said
+        if self._said.startswith(before):
+            return self._said[len(before) :], 0
+        return self._said, len(before)
+
+
+@dataclass(eq=False)
+class Run:
+    """`error` and `stop_reason` are those of its end. `weight` is what it takes in memory, in bytes, about."""
+
+    agent_name: str
+    request: RunRequest
+    run_id: str = field(default_factory=lambda: uuid4().hex)
+    status: Status = "created"
+    session_id: str | None = None
+    output: list[dict[str, Any]] = field(default_factory=list)
+    error: str | None = None
+    stop_reason: str | None = None
+    created_at: str = field(default_factory=_now)
+    finished_at: str | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    weight: int = 0
+    waiting: trio.CancelScope = field(default_factory=trio.CancelScope)  # around what comes before its turn
+    cancelled: trio.Event = field(default_factory=trio.Event)  # somebody wants it to end
+    placed: trio.Event = field(default_factory=trio.Event)  # its session is known, or it is over
+    settled: trio.Event = field(default_factory=trio.Event)
+    _said: _Saying = field(default_factory=_Saying)
+    _problem: str = ""  # the last one that the turn told of
+    _changed: trio.Event = field(default_factory=trio.Event)
+
+    def __post_init__(self) -> None:
+        self._note({"type": "run_created", "run": self.as_data()})
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "agent_name": self.agent_name,
+            "status": self.status,
+            "session_id": self.session_id,
+            "output": list(self.output),
+            "error": self.error,
+            "stop_reason": self.stop_reason,
+            "created_at": self.created_at,
+            "finished_at": self.finished_at,
+        }
+
+    # --- for who runs it ---
+
+    def place(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.placed.set()
+
+    def begin(self) -> None:
+        self.status = "in-progress"
+        self._note({"type": "run_in_progress", "run": self.as_data()})
+
+    def notice(self, event: Event) -> None:
+        """Take what concerns a client from a fact or a hint of its turn."""
+        match event:
+            case StreamChunk(text=text) if text:
+                self._tell(self._said.say(text))
+            case StepRestarted():
+                self._said.begin_again()
+            case AssistantMessage(content=text):
+                self._tell(self._said.end(text))
+                if text:
+                    self.output.append(message(text))
+                    self.weight += len(text)
+            case ErrorEvent(message=text):
+                self._problem = for_people(text)
+
+    def settle(self, stop: str, error: str | None = None) -> None:
+        """It is over. Without an `error` a failed one has that of its turn."""
+        if self.settled.is_set():
+            return
+        self.status, self.stop_reason = status_after(stop), stop
+        if self.status == "failed":
+            self.error = error or self._problem or "The run failed."
+        self.finished_at = _now()
+        self._note({"type": f"run_{self.status}", "run": self.as_data()})
+        self.placed.set()
+        self.settled.set()
+
+    def _tell(self, piece: tuple[str, int] | None) -> None:
+        if piece is None:
+            return
+        text, replaced = piece
+        event: dict[str, Any] = {"type": "message_created", "message": message(text)}
+        self._note(event | {"replaces": replaced} if replaced else event)
+        self.weight += len(text)
+
+    def _note(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        self.weight += _ENTRY_WEIGHT
+        self._changed.set()
+        self._changed = trio.Event()
+
+    # --- for its clients ---
+
+    def cancel(self) -> None:
+        """Ask it to end. `settled` tells when it has."""
+        self.cancelled.set()
+        self.waiting.cancel()
+
+    async def event(self, number: int) -> dict[str, Any] | None:
+        """The event of this number, counted from 0, as soon as there is one; `None` behind the last."""
+        while number >= len(self.events):
+            if self.settled.is_set():
+                return None
+            await self._changed.wait()
+        return self.events[number]

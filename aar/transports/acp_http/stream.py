@@ -1,0 +1,44 @@
+"""A run as server-sent events. It belongs to whoever reads it: when the reader leaves, the run is cancelled."""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+
+from quart.wrappers.response import ResponseBody
+
+from aar.transports.acp_http.run import Run
+from aar.transports.acp_http.runs import Runs
+
+__all__ = ["RunStream"]
+
+
+class RunStream(ResponseBody):
+    """Begins the run when the answer does. One frame per event; it ends behind the last."""
+
+    def __init__(self, runs: Runs, run: Run) -> None:
+        self._runs = runs
+        self._run = run
+        self._next = 0
+
+    async def __aenter__(self) -> RunStream:
+        self._runs.begin(self._run)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._run.cancel()
+
+    def __aiter__(self) -> RunStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        event = await self._run.event(self._next)
+        if event is None:
+            raise StopAsyncIteration
+        self._next += 1
+        return b"data: " + json.dumps(event).encode() + b"\n\n"
