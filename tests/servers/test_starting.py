@@ -79,6 +79,39 @@ async def test_a_server_starts_from_any_folder(name: str, started: Any, tmp_path
     assert not (tmp_path / ".web_mcp_cache").exists()
 
 
+def printed(*arguments: str) -> Any:
+    command = [sys.executable, str(ROOT / "tools" / "print_config.py"), *arguments]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout)
+
+
+async def test_a_printed_config_starts_its_servers_from_any_folder(tmp_path: Path) -> None:
+    entries = printed()["servers"]
+    assert [(entry["name"], entry["prefix_tools"]) for entry in entries] == [(name, True) for name in TOOLS]
+    for entry in entries:
+        start = StdioServerParameters(
+            command=entry["command"], args=entry["args"], env=environment(tmp_path), cwd=tmp_path
+        )
+        async with Client(start) as client:
+            assert sorted(tool.name for tool in (await client.list_tools()).tools) == TOOLS[entry["name"]]
+
+
+def test_a_config_can_be_printed_for_some_servers_and_for_zed() -> None:
+    web = {"command": sys.executable, "args": [str(ROOT / "tools" / "web")]}
+    assert printed("web") == {"servers": [{"name": "web", **web, "transport": "stdio", "prefix_tools": True}]}
+    assert printed("--zed", "web") == {"context_servers": {"web": web}}
+
+
+@pytest.mark.covers("BMCP-08")
+@pytest.mark.parametrize("name", TOOLS)
+def test_aar_lists_the_tools_of_a_sample_config(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "aar", "tools", "--mcp", f"tools/{name}.json"]
+    variables = environment(tmp_path) | {"AAR_HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    listed = [line.split()[0] for line in done.stdout.splitlines() if line.strip().startswith(f"{name}__")]
+    assert sorted(listed) == [f"{name}__{tool}" for tool in TOOLS[name]]
+
+
 @asynccontextmanager
 async def listening(name: str, *arguments: str, tmp_path: Path, **more: str) -> AsyncIterator[tuple[str, Any]]:
     command = [sys.executable, str(ROOT / "tools" / name), *arguments, "--port", "0"]
