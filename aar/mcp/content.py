@@ -30,7 +30,7 @@ def _within(texts: Iterable[str], limit: int) -> Iterator[str]:
     for text in texts:
         yield text[:room]
         room -= len(text) + 1
-        if room <= 0:
+        if room < 0:
             return
 
 

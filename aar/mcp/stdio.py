@@ -30,6 +30,7 @@ LARGE = 1024 * 1024  # bytes of a message that a thread reads, so that the other
 OUTBOX = 64  # messages that wait until the server reads
 EOF_GRACE = 1.0  # seconds between the end of its input and SIGTERM
 TERM_GRACE = 0.5  # seconds between SIGTERM and SIGKILL
+EXIT_SECONDS = 1.0  # between the end of a server's output and its own
 LATE_SECONDS = 0.2  # for what stands in the pipe of a server that has ended
 LOGGED_LINES = 1000  # of standard error and of what is no message, per process
 LOGGED_LENGTH = 500
@@ -64,20 +65,21 @@ class StdioLink:
         """
         from anyio import create_memory_object_stream
 
-        incoming, read_stream = create_memory_object_stream["SessionMessage | Exception"](0)
         outgoing = _Outgoing()
         pumping = trio.CancelScope(shield=True)  # the pipes are emptied until the very end, or it could not say goodbye
-        async with (
-            open_process(self._argv, cwd=self._cwd, env=self._env, stdin="pipe", term_grace=TERM_GRACE) as process,
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(self._pump, process, incoming, outgoing, pumping)
-            try:
-                yield read_stream, outgoing
-            finally:
-                with trio.CancelScope(shield=True):
-                    await _end_politely(process)
-                pumping.cancel()
+        async with open_process(
+            self._argv, cwd=self._cwd, env=self._env, stdin="pipe", term_grace=TERM_GRACE
+        ) as process:
+            incoming, read_stream = create_memory_object_stream["SessionMessage | Exception"](0)
+            with incoming, read_stream:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._pump, process, incoming, outgoing, pumping)
+                    try:
+                        yield read_stream, outgoing
+                    finally:
+                        with trio.CancelScope(shield=True):
+                            await _end_politely(process)
+                        pumping.cancel()
 
     def _end(self, why: str, incoming: MemoryObjectSendStream[Any]) -> None:
         if not self.ended.is_set():
@@ -114,8 +116,8 @@ class StdioLink:
                     await self._take(line, incoming)
                 if lines.is_over:
                     self._end(f"it sent a message of more than {self._line_limit} bytes", incoming)
-        if self.ended.is_set():
-            return
+        with trio.move_on_after(EXIT_SECONDS):  # the end of its output is nearly always that of the process
+            await process.wait()
         status = process.returncode
         self._end("it closed its output" if status is None else f"it ended with status {status}", incoming)
 

@@ -14,7 +14,9 @@ import threading
 import time
 
 OPTIONS = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-TOOLS = list(OPTIONS.get("tools", ["echo"]))
+EVERYTHING = ["ask", "big", "crash", "deaf", "echo", "fail", "folder", "grandchild", "hang", "nonsense", "pid"]
+EVERYTHING += ["roots", "variable"]
+TOOLS = list(OPTIONS.get("tools", EVERYTHING))
 LOCK = threading.Lock()
 
 
@@ -66,10 +68,11 @@ def call(request: dict) -> None:
             print("I am about to fall over", file=sys.stderr, flush=True)
             os._exit(3)
         case "hang":
-            note("hanging")
-        case "deaf":
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            note("deaf")
+            for step in (1, 2):
+                params = {"progressToken": token, "progress": step, "total": 2, "message": f"step {step}"}
+                send({"method": "notifications/progress", "params": params})
+        case "deaf":  # from here on it reads nothing
+            send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
             while True:
                 time.sleep(1000)
         case "fail":
@@ -80,11 +83,6 @@ def call(request: dict) -> None:
             answer(request, text(os.environ.get(arguments["name"], "(unset)")))
         case "folder":
             answer(request, text(os.getcwd()))
-        case "progress":
-            for step in (1, 2):
-                params = {"progressToken": token, "progress": step, "total": 2, "message": f"step {step}"}
-                send({"method": "notifications/progress", "params": params})
-            answer(request, text("done"))
         case "change":
             TOOLS[:] = arguments["tools"]
             answer(request, text("changed"))

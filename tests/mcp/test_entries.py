@@ -1,0 +1,46 @@
+"""Servers as editors name them."""
+
+from __future__ import annotations
+
+import pytest
+
+from aar.mcp.entries import editor_servers
+from aar.messages.mcp import McpServer
+
+
+@pytest.mark.covers("ACP-41")
+def test_commands_and_addresses_become_servers_with_pairs_or_maps() -> None:
+    servers, problems = editor_servers(
+        [
+            {"name": "a", "command": "x", "args": ["-v"], "env": [{"name": "K", "value": "v"}]},
+            {"name": "b", "command": "x", "args": [], "env": {"K": "v"}},
+            {"type": "http", "name": "c", "url": "https://c", "headers": [{"name": "H", "value": "v"}]},
+            {"type": "http", "name": "d", "url": "https://d", "headers": {"H": "v"}},
+        ]
+    )
+    assert servers == (
+        McpServer(name="a", command="x", args=("-v",), env={"K": "v"}),
+        McpServer(name="b", command="x", env={"K": "v"}),
+        McpServer(name="c", transport="http", url="https://c", headers={"H": "v"}),
+        McpServer(name="d", transport="http", url="https://d", headers={"H": "v"}),
+    )
+    assert problems == ()
+
+
+@pytest.mark.covers("ACP-41")
+def test_sse_and_what_nobody_knows_is_left_out_and_told() -> None:
+    servers, problems = editor_servers(
+        [{"type": "sse", "name": "old", "url": "https://x"}, {"name": "empty"}, {"type": "acp", "name": "new"}, 7]
+    )
+    assert servers == ()
+    assert [problem.split(":")[0] for problem in problems] == [
+        "MCP server 'old' was left out",
+        "MCP server 'empty' was left out",
+        "MCP server 'new' was left out",
+        "An MCP server that is no object was left out.",
+    ]
+
+
+def test_a_server_without_a_name_is_called_by_its_command_or_address() -> None:
+    servers, _ = editor_servers([{"command": "x"}, {"type": "http", "url": "http://y"}, {"command": "x"}])
+    assert [server.name for server in servers] == ["x", "http://y", "x-2"]
