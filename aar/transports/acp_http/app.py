@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aar.agent import ApprovalCallback
 from aar.config import aar_home, merge_config
 from aar.errors import ConfigError
+from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import Provider, Store, ToolRegistry, session_store
 from aar.transports.acp_http.access import Access
@@ -45,6 +46,7 @@ def create_acp_asgi_app(
     home: Path | None = None,
     store: Store | None = None,
     provider: Provider | None = None,
+    mcp_servers: Iterable[McpServer] = (),
 ) -> QuartTrio:
     """Runs over HTTP, for a server that speaks ASGI under Trio and has a lifespan, such as Hypercorn.
 
@@ -55,12 +57,13 @@ def create_acp_asgi_app(
 
     Raises `ConfigError` when a package is missing.
     """
+    servers = tuple(mcp_servers)
     folder, own_home = os.path.realpath(cwd if cwd is not None else os.getcwd()), home or aar_home()
 
     def set_up() -> Setup:
         settings = config if config is not None else _users_own()
         kept = store if store is not None else session_store(settings, home=own_home, cwd=folder)
-        return Setup(settings, kept, folder, own_home)
+        return Setup(settings, kept, folder, own_home, servers)
 
     host = Host(set_up, registry, approval_callback, provider)
     origins = frozenset(origin.lower() for origin in allow_origins)

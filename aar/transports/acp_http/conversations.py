@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -10,6 +10,7 @@ import trio
 
 from aar.client import SessionHandle, Sessions
 from aar.errors import AarError, InvalidMessage, SessionNotFound
+from aar.messages.mcp import McpServer
 
 __all__ = ["Conversation", "Conversations"]
 
@@ -34,11 +35,12 @@ class Conversation:
 
 
 class Conversations:
-    """New sessions work in `cwd`."""
+    """New sessions work in `cwd`; all that are opened here have the `mcp_servers`."""
 
-    def __init__(self, sessions: Sessions, cwd: str) -> None:
+    def __init__(self, sessions: Sessions, cwd: str, mcp_servers: Sequence[McpServer] = ()) -> None:
         self._sessions = sessions
         self._cwd = cwd
+        self._mcp_servers = mcp_servers
         self._open: dict[str, Conversation] = {}
         self._closing: dict[str, trio.Event] = {}
 
@@ -50,7 +52,7 @@ class Conversations:
         """
         conversation = await self._found(session_id) if session_id else None
         if conversation is None:
-            conversation = self._added(await self._sessions.open(self._cwd))
+            conversation = self._added(await self._sessions.open(self._cwd, mcp_servers=self._mcp_servers))
         conversation.users += 1
         try:
             yield conversation
@@ -83,9 +85,10 @@ class Conversations:
 
     async def _loaded(self, session_id: str) -> Conversation | None:
         try:
-            return self._added(await self._sessions.load(session_id, cwd=self._cwd))
+            handle = await self._sessions.load(session_id, cwd=self._cwd, mcp_servers=self._mcp_servers)
         except (SessionNotFound, InvalidMessage):  # the latter: nothing that could be an id
             return None
+        return self._added(handle)
 
     def _added(self, handle: SessionHandle) -> Conversation:
         return self._open.setdefault(handle.session_id, Conversation(handle))

@@ -11,6 +11,7 @@ import trio
 
 from aar.agent import ApprovalCallback
 from aar.errors import AarError, InvalidMessage, SessionNotFound
+from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import Provider, Store, ToolRegistry, open_runtime
 from aar.transports.acp_http.conversations import Conversations
@@ -21,12 +22,13 @@ __all__ = ["Host", "Setup"]
 
 
 class Setup(NamedTuple):
-    """What a host begins with. New sessions work in `cwd`; `home` is the user's folder."""
+    """What a host begins with. New sessions work in `cwd`, and have the `mcp_servers`; `home` is the user's folder."""
 
     config: AgentConfig
     store: Store
     cwd: str
     home: Path
+    mcp_servers: tuple[McpServer, ...] = ()
 
 
 class _Open(NamedTuple):
@@ -63,7 +65,7 @@ class Host:
         async with open_runtime(
             setup.config, provider=self.provider, tools=self.registry, store=setup.store, home=setup.home
         ) as runtime:
-            conversations = Conversations(runtime.sessions, setup.cwd)
+            conversations = Conversations(runtime.sessions, setup.cwd, setup.mcp_servers)
             runs = Runs(runtime, conversations, tools=self.registry, approval_callback=self.approval_callback)
             runtime.start("idle-sessions", conversations.let_go_of_idle_ones)
             self._open = _Open(setup, conversations, runs)
@@ -74,6 +76,11 @@ class Host:
         """Returns when everything has ended and all sessions are saved."""
         self._stop.set()
         await self.gone.wait()
+
+    async def close_runs(self) -> None:
+        """Take no more runs, and wait until those there are have been cancelled. Sessions can still be asked for."""
+        if self._open is not None:
+            await self._open.runs.close()
 
     @property
     def config(self) -> AgentConfig:

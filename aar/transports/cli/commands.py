@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from aar.transports.cli.flags import Flags, LogFlags, McpFile, PromptFlags, SettingFlags
+from aar.transports.cli.flags import Flags, HttpFlags, LogFlags, McpFile, PromptFlags, SettingFlags
 
 __all__ = [
     "acp",
@@ -161,8 +161,17 @@ def version() -> int:
     return version()
 
 
-def acp(*, flags: SettingFlags = SettingFlags()) -> int:
-    """Serve an editor over standard input and output (Agent Client Protocol)."""
+def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) -> int:
+    """Serve an editor over the Agent Client Protocol, or programs over HTTP."""
+    if http.http:
+        from aar.transports.acp_http.serve import serve_http
+
+        return serve_http(http=http, flags=flags)
+    if http.given():
+        from aar.transports.cli.exits import USAGE, complain
+
+        complain(f"{http.given()[0]} is for serving over HTTP: add --http.")
+        return USAGE
     from aar.transports.acp.serve import acp
 
     return acp(flags=flags)

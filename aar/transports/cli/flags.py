@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-__all__ = ["Flags", "LogFlags", "LogLevel", "McpFile", "PromptFlags", "SettingFlags"]
+__all__ = ["Flags", "HttpFlags", "LogFlags", "LogLevel", "McpFile", "PromptFlags", "SettingFlags"]
 
 
 class LogLevel(Enum):
@@ -133,6 +133,50 @@ class Flags(SettingFlags):
     ] = False
     mcp: McpFile = None
     verbose: Annotated[bool, Parameter(alias="-v", negative="", help="Show effects and times of tools.")] = False
+
+
+@Parameter(name="*")
+@dataclass
+class HttpFlags:
+    """How a server is reached, and by whom. `None`: not given."""
+
+    http: Annotated[bool, Parameter(negative="", help="Serve programs over HTTP instead.")] = False
+    host: Annotated[
+        str | None, Parameter(alias="-h", metavar="HOST", help="Address to listen on: 127.0.0.1 unless given.")
+    ] = None
+    port: Annotated[
+        int | None, Parameter(metavar="PORT", converter=_whole, help="Port to listen on: 8000 unless given.")
+    ] = None
+    name: Annotated[str | None, Parameter(alias="-n", metavar="NAME", help="Name of the agent: aar unless given.")] = (
+        None
+    )
+    description: Annotated[
+        str | None, Parameter(alias="-d", metavar="TEXT", help="What clients are told about the agent.")
+    ] = None
+    token: Annotated[
+        str | None, Parameter(metavar="TOKEN", help="Token that clients need; others on this machine may see it.")
+    ] = None
+    token_env: Annotated[
+        str | None, Parameter(metavar="NAME", help="Variable that holds the token: AAR_HTTP_TOKEN unless given.")
+    ] = None
+    without_token: Annotated[
+        bool, Parameter(negative="", help="Let other machines in without a token: whoever asks can run commands.")
+    ] = False
+    allow_origin: Annotated[
+        str | None, Parameter(metavar="ORIGINS", help="Web pages that may use it: origins with commas between.")
+    ] = None
+    allow_host: Annotated[
+        str | None, Parameter(metavar="NAMES", help="More names that this machine is called by, with commas between.")
+    ] = None
+    mcp: McpFile = None
+
+    def given(self) -> list[str]:
+        """The flags that were given, without `--http` itself."""
+        return [
+            f"--{name.replace('_', '-')}"
+            for name, value in vars(self).items()
+            if name != "http" and value not in (None, False)
+        ]
 
 
 def _patterns(text: str | None) -> list[str] | None:
