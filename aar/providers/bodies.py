@@ -10,6 +10,7 @@ import trio
 
 from aar.errors import BadProviderReply
 from aar.providers.http import open_chunks
+from aar.providers.leftovers import ERROR_LIMIT, ERROR_TIMEOUT
 
 if TYPE_CHECKING:
     import httpx2
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["BODY_LIMIT", "ERROR_LIMIT", "drain", "error_text", "read_body"]
 
 BODY_LIMIT = 64 * 1024 * 1024  # bytes of an answer that is not streamed
-ERROR_LIMIT = 64 * 1024  # bytes of an error's body that are read
-ERROR_TIMEOUT = 2.0  # seconds to wait for an error's body
 DRAIN_TIMEOUT = 0.05  # seconds to wait for the end of a body, so that the connection can be used again
 
 

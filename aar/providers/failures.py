@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 BODY_LIMIT = 400  # characters of a server's answer that an error repeats
+HEAD_LIMIT = 4000  # characters of a web page in which its title is looked for
 
 # Substrings of class names, tried in this order on the class and then on its bases. The vendors' own clients raise
 # classes of their own; naming them here keeps their packages out of the process until they are used.
@@ -208,7 +209,7 @@ def describe_body(body: str) -> str:
     """What a server said, in at most 400 characters: its error message, the title of its page, or the start."""
     text = body.strip()
     if text[:1] == "<":
-        title = re.search(r"<(?:title|h1)[^>]*>\s*(.*?)\s*</", text, re.IGNORECASE | re.DOTALL)
+        title = re.search(r"<(?:title|h1)[^>]*>\s*(.*?)\s*</", text[:HEAD_LIMIT], re.IGNORECASE | re.DOTALL)
         page = " ".join(title.group(1).split()) if title else ""
         text = f"a web page instead of an answer ({page})" if page else "a web page instead of an answer"
     return (_message_in(text) or text)[:BODY_LIMIT]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -12,6 +12,7 @@ import trio
 
 from aar._version import __version__
 from aar.errors import InvalidSetting
+from aar.providers.leftovers import unwind
 
 if TYPE_CHECKING:
     import ssl
@@ -127,19 +128,8 @@ async def open_chunks(response: httpx2.Response) -> AsyncGenerator[AsyncGenerato
         yield chunks
     finally:
         if not response.is_closed:
-            await _unwind(chunks)
+            await unwind(chunks)
         await chunks.aclose()
-
-
-async def _unwind(chunks: AsyncGenerator[bytes, None]) -> None:
-    import httpx2
-
-    # One of httpx2's inner generators is not closed with the outer ones, and Trio complains of it. All of them
-    # end when an exception comes from below, so the next read is one that is cancelled.
-    with trio.CancelScope() as unwinding, suppress(httpx2.HTTPError, httpx2.StreamError):
-        unwinding.cancel()
-        async for _ in chunks:
-            pass
 
 
 @lru_cache(maxsize=64)

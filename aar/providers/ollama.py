@@ -159,7 +159,8 @@ class OllamaProvider(Provider):
             raise not_running(self._shown_server, self._secrets.hide(str(error)), is_here=is_here) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
             found = as_provider_error(error, self.name)
-            found.args = (self._secrets.hide(f"{found} ({self._shown_server})"),)
+            found.args = (f"{found} ({self._shown_server})",)
+            self._secrets.hide_in(found)
             raise found from error
 
     @asynccontextmanager

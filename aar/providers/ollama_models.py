@@ -16,7 +16,7 @@ DEFAULT_URL = "http://localhost:11434"
 USUAL_WINDOW = 32_768  # tokens: enough for an agent's work, and most machines have the memory for it
 
 _ENDPOINT = re.compile(r"(?:/api(?:/chat|/generate)?|/v1(?:/chat/completions)?)?/*$")
-_OWN_WINDOW = re.compile(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
+_OWN_WINDOW = re.compile(r"^[ \t]*num_ctx[ \t]+(\d{1,9})\s*$", re.MULTILINE)
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where a server listens is not always where it is asked
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aar.errors import InvalidSetting, ProviderError
 from aar.messages.provider import ImageLimits, ModelInfo, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
+from aar.providers.bodies import ERROR_LIMIT
 from aar.providers.failures import as_provider_error, error_for_status
 from aar.providers.headers import request_headers
 from aar.providers.http import CONNECT_TIMEOUT, HttpPool
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIProvider"]
 
 _log = logging.getLogger(__name__)
+
+# How OpenAI repeats a wrong key. It begins where a word does: otherwise a long word would be gone through once for each
+# of its letters.
+_STARRED_KEY = re.compile(r"(?<![\w-])[\w-]*+\*{3,}[\w*-]*")
 
 _APIS: dict[str, type[ChatApi] | type[ResponsesApi]] = {"chat": ChatApi, "responses": ResponsesApi}
 
@@ -177,7 +182,8 @@ class OpenAIProvider(PostingProvider):
 
     def _refusal(self, response: httpx2.Response) -> _Refused:
         """What an answer other than 2xx stands for, with a word on what to look at."""
-        text = self._secrets.hide(re.sub(r"[\w-]*\*{3,}[\w-]*", "[redacted]", response.text))
+        text = response.content[:ERROR_LIMIT].decode(errors="replace")
+        text = self._secrets.hide(_STARRED_KEY.sub("[redacted]", text))
         if response.is_redirect:
             text = f"redirected to {response.headers.get('location', 'nowhere')}: use that URL as base_url"
         found = error_for_status(response.status_code, text, response.headers, self.name)

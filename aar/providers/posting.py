@@ -100,7 +100,8 @@ class PostingProvider(Provider):
             raise timed_out(self.name, CONNECT_TIMEOUT, f"no connection to {self._server}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
             found = as_provider_error(error, self.name)
-            found.args = (self._secrets.hide(f"{found} ({self._server})"),)
+            found.args = (f"{found} ({self._server})",)
+            self._secrets.hide_in(found)
             raise found from error
 
     async def _deltas(self, response: httpx2.Response) -> AsyncGenerator[StreamDelta, None]:

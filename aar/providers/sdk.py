@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
-from aar.errors import MissingKey, MissingPackage, ProviderError
+from aar.errors import MissingKey, MissingPackage
 from aar.messages.settings import ProviderConfig
-from aar.providers.failures import as_provider_error, label
+from aar.providers.failures import label
 from aar.providers.http import HttpPool
-from aar.providers.secrets import Secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     import httpx2
 
-__all__ = ["SdkClients", "check_installed", "key_of", "load", "missing_key", "translated"]
+__all__ = ["SdkClients", "check_installed", "key_of", "load", "missing_key"]
 
 _C = TypeVar("_C")
 
@@ -91,18 +88,3 @@ class SdkClients(Generic[_C]):
     def forget(self) -> None:
         """The pool was closed: its clients are made anew when the provider is used again."""
         self._built.clear()
-
-
-@contextmanager
-def translated(provider: str, secrets: Secrets) -> Generator[None, None, None]:
-    """Whatever goes wrong inside becomes a `ProviderError` that says nothing of keys."""
-    try:
-        yield
-    except ProviderError as error:
-        error.provider = error.provider or provider
-        secrets.hide_in(error)
-        raise
-    except Exception as error:  # a wall: vendors' packages raise classes of their own
-        found = as_provider_error(error, provider)
-        secrets.hide_in(found)
-        raise found from error

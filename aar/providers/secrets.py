@@ -26,6 +26,10 @@ class Secrets:
         """`text` with `[redacted]` in place of each of them, also where it was cut in the middle of one."""
         return without_secrets(text, self._texts)
 
-    def hide_in(self, error: BaseException) -> None:
-        """The same for what an error says."""
-        error.args = tuple(self.hide(part) if isinstance(part, str) else part for part in error.args)
+    def hide_in(self, error: BaseException | None) -> None:
+        """The same for what an error says, and for those that it came from: a log may tell all of them."""
+        seen: set[int] = set()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            error.args = tuple(self.hide(part) if isinstance(part, str) else part for part in error.args)
+            error = error.__cause__ or error.__context__
