@@ -9,7 +9,14 @@ import logging
 
 from aar.actors.configuring import apply_patch
 from aar.actors.workbench import Workbench
-from aar.errors import ProviderError, ProviderRateLimited, ProviderUnauthorized, ProviderUnavailable
+from aar.errors import (
+    InvalidSetting,
+    MissingPackage,
+    ProviderError,
+    ProviderRateLimited,
+    ProviderUnauthorized,
+    ProviderUnavailable,
+)
 from aar.messages.events import Notice
 from aar.messages.settings import AgentConfig
 from aar.providers.base import explain
@@ -22,12 +29,13 @@ _NO_CREDIT, _NO_SUCH_MODEL = 402, 404
 logger = logging.getLogger(__name__)
 
 
-async def fall_back(bench: Workbench, error: ProviderError) -> bool:
+async def fall_back(bench: Workbench, error: ProviderError | InvalidSetting) -> bool:
     """Record that the next of `fallback_providers` answers from now on; false when there is none that could.
 
-    What a model refuses, or cannot read, is no reason: the next one would get the same.
+    What a model refuses, or cannot read, is no reason: the next one would get the same. A mistake in the settings, or
+    a package that is missing, is one only for a fallback: of the model that was chosen, people want to know.
     """
-    if not isinstance(error, _OUT_OF_REACH) and error.status not in (_NO_CREDIT, _NO_SUCH_MODEL):
+    if not _is_out_of_reach(error, bench.config):
         return False
     reason = {"reason": "fallback", "kind": type(error).__name__, "detail": str(error)}
     try:
@@ -39,9 +47,19 @@ async def fall_back(bench: Workbench, error: ProviderError) -> bool:
     except ValueError as refused:  # the settings name what there is not
         logger.warning("session %s cannot fall back: %s", bench.session_id, refused)
         return False
-    text = f"{explain(error)} Going on with {after.label} instead of {before.label}."
+    why = explain(error) if isinstance(error, ProviderError) else f"{before.label} cannot be used ({error})."
+    text = f"{why} Going on with {after.label} instead of {before.label}."
     await bench.journal.append(Notice(kind="fallback", text=text, data={"provider": key}))
     return True
+
+
+def _is_out_of_reach(error: ProviderError | InvalidSetting, config: AgentConfig) -> bool:
+    if isinstance(error, ProviderError) and not isinstance(error, MissingPackage):
+        return isinstance(error, _OUT_OF_REACH) or error.status in (_NO_CREDIT, _NO_SUCH_MODEL)
+    try:
+        return config.resolve_provider() in config.resolve_fallbacks().values()
+    except ValueError:  # the settings name what there is not
+        return False
 
 
 def _next(config: AgentConfig) -> str | None:

@@ -20,7 +20,7 @@ from aar.actors.guardrails import STUCK, Guardrails
 from aar.actors.pricing import limiting_price, meta_of
 from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.workbench import Progress, Workbench, guarded
-from aar.errors import ContentRefused, ProviderError
+from aar.errors import ContentRefused, InvalidSetting, ProviderError
 from aar.journal.context import trim
 from aar.journal.journal import Journal
 from aar.messages.base import new_call_id
@@ -111,8 +111,10 @@ async def _step(
             break
         except BudgetTaken as taken:
             return _Ending.failed("budget_exceeded", str(taken))
-        except ProviderError as error:
+        except (ProviderError, InvalidSetting) as error:
             if controls.stopping.is_set() or not await fall_back(bench, error):
+                if not isinstance(error, ProviderError):
+                    raise
                 return await _gave_up(bench, error, controls, progress)
             bench.journal.hint(StepRestarted())
     milliseconds = (trio.current_time() - started) * 1000

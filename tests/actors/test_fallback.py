@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from aar.errors import (
+    AarError,
     ContentRefused,
     ContextTooLong,
+    InvalidSetting,
     MissingKey,
+    MissingPackage,
     ProviderError,
     ProviderRateLimited,
     ProviderUnauthorized,
@@ -44,7 +47,9 @@ class Models:
 
     def __call__(self, config: ProviderConfig) -> ScriptedProvider:
         answer = self.answers[config.model]
-        if isinstance(answer, ScriptedAnswer) and isinstance(answer.error, MissingKey):
+        if isinstance(answer, ScriptedAnswer) and isinstance(
+            answer.error, MissingKey | MissingPackage | InvalidSetting
+        ):
             raise answer.error
         provider = ScriptedProvider(config)
 
@@ -55,7 +60,7 @@ class Models:
         return provider.reply(reply).forever()
 
 
-def failing(error: ProviderError) -> ScriptedAnswer:
+def failing(error: AarError) -> ScriptedAnswer:
     return ScriptedAnswer(error=error)
 
 
@@ -146,6 +151,35 @@ async def test_text_of_an_answer_that_broke_off_is_taken_back_before_the_next_mo
         await session.prompt("go")
         messages = session.snapshot().to_messages()
         assert [message["content"] for message in messages] == ["go", "A whole answer"]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (InvalidSetting("provider.base_url is no URL"), "scripted/b cannot be used (provider.base_url is no URL)."),
+        (MissingPackage("b needs a package"), "b needs a package"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_fallback_that_cannot_be_had_is_passed_over(tmp_path: Path, error: AarError, why: str) -> None:
+    models = Models(a=failing(ProviderUnavailable("down")), b=failing(error), c="I am c")
+    async with open_runtime(settings(), home=tmp_path, build_provider=models) as runtime:
+        session = await runtime.sessions.open(str(tmp_path))
+        assert [(await session.prompt("go")).stop for _ in range(2)] == ["end_turn", "end_turn"]
+        assert models.asked == ["a", "c", "c"]
+        notices = [fact.text for fact in facts_of(session) if isinstance(fact, Notice)]
+        assert notices[-1] == f"{why} Going on with scripted/c instead of scripted/b."
+
+
+async def test_a_mistake_in_the_settings_of_the_chosen_model_is_told_and_not_passed_over(tmp_path: Path) -> None:
+    wrong = failing(InvalidSetting("provider.base_url is no URL of a server"))
+    models = Models(a=wrong, b="I am b", c="I am c")
+    async with open_runtime(settings(), home=tmp_path, build_provider=models) as runtime:
+        session = await runtime.sessions.open(str(tmp_path))
+        assert (await session.prompt("go")).stop == "error"
+        assert models.asked == []
+        errors = [fact.message for fact in facts_of(session) if isinstance(fact, ErrorEvent)]
+        assert errors == ["provider.base_url is no URL of a server"]
 
 
 async def test_without_fallbacks_the_turn_ends_as_ever(tmp_path: Path) -> None:
