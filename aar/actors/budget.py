@@ -41,18 +41,20 @@ class Budget:
 
     @contextmanager
     def reserve(
-        self, config: AgentConfig, request: ProviderRequest, price: Price | None
+        self, config: AgentConfig, request: ProviderRequest, price: Price | None, usual_output: int | None = None
     ) -> Generator[ProviderRequest, None, None]:
         """The request with its answer limited, and what it may take set aside until the block is left.
 
-        Raises `BudgetTaken` when the running calls may take all there is.
+        `usual_output` is how long an answer may get when the request does not say (0: as long as it likes), by default
+        `max_tokens` of the settings. Raises `BudgetTaken` when the running calls may take all there is.
         """
         if config.effective_token_budget <= 0 and config.effective_cost_limit <= 0:
             yield request
             return
         price = price or Price()
         input_tokens = self._estimate(config, request)
-        asked = config.resolve_provider().max_tokens if request.max_tokens is None else request.max_tokens
+        usual = config.resolve_provider().max_tokens if usual_output is None else usual_output
+        asked = usual if request.max_tokens is None else request.max_tokens
         most = self._most_output(config, input_tokens, price)
         output = min(asked, most) if asked and most is not None else asked if most is None else most
         spent = (input_tokens * price.input_per_million + output * price.output_per_million) / 1e6
@@ -90,4 +92,5 @@ class Budget:
         said = self.journal.session.transcript.sizes().total // CHARACTERS_PER_TOKEN
         if config.effective_context_window:
             said = min(said, config.effective_context_window)
-        return said + len(request.system) // CHARACTERS_PER_TOKEN
+        tools = sum(len(tool.description) + len(str(tool.input_schema)) for tool in request.tools or ())
+        return said + (len(request.system) + tools) // CHARACTERS_PER_TOKEN

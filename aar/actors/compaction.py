@@ -49,7 +49,8 @@ async def _summary(bench: Workbench, provider: Provider, controls: Controls, ask
         messages=History(tail=messages), system=await bench.system_prompt(), session_id=bench.session_id
     )
     policy = RetryPolicy(config.max_retries, controls.stopping)
-    with bench.budget.reserve(config, request, await limiting_price(bench, provider)) as limited:
+    price = await limiting_price(bench, provider)
+    with bench.budget.reserve(config, request, price, provider.output_limit) as limited:
         async with provider_call(provider, limited, policy, streaming=False) as items:
             async for item in items:
                 if isinstance(item, ProviderResponse):

@@ -134,7 +134,8 @@ async def _step(
 async def _ask_model(bench: Workbench, provider: Provider, controls: Controls, progress: Progress) -> ProviderResponse:
     config = bench.config
     request = await _request(bench, provider, config)
-    with bench.budget.reserve(config, request, await limiting_price(bench, provider)) as limited:
+    price = await limiting_price(bench, provider)
+    with bench.budget.reserve(config, request, price, provider.output_limit) as limited:
         response = await _answer(bench, provider, limited, controls, progress)
     for hook in bench.hooks.after_provider_call:
         await guarded(bench, "after_provider_call", hook, response)

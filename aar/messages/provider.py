@@ -220,7 +220,8 @@ class History(Sequence[NeutralMessage]):
 class ProviderRequest:
     """One model call. Settings such as the model are the provider's own; this is what changes per call.
 
-    `tools` is `None` when there are none; `session_id` may be used for cache routing.
+    `tools` is `None` when there are none; `session_id` may be used for cache routing. An answer with all that is
+    thought for it has at most `max_tokens`, whatever the settings of the provider say; `None` leaves it to them.
     """
 
     messages: History

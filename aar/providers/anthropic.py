@@ -20,6 +20,7 @@ from aar.providers.bodies import ERROR_LIMIT
 from aar.providers.failures import as_provider_error, describe_body, error_for_status, error_in_answer
 from aar.providers.headers import request_headers
 from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, split_url
+from aar.providers.openai_wire import text_of
 from aar.providers.posting import AnswerReading, PostingProvider
 from aar.providers.sdk import SdkClients, check_installed, key_of, load, missing_key
 from aar.providers.secrets import Secrets
@@ -110,11 +111,18 @@ class AnthropicProvider(PostingProvider):
         with self._own_errors():
             for _ in range(PAGE_LIMIT):
                 page = await self._page_of_models(after)
-                found += [_model(entry) for entry in page["data"] if entry.get("lifecycle") != "retired"]
-                after = page.get("last_id") or ""
+                try:
+                    found += [_model(entry) for entry in page["data"] if entry.get("lifecycle") != "retired"]
+                except (AttributeError, TypeError) as error:
+                    raise BadProviderReply(f"{self._server} gave no list of models") from error
+                after = text_of(page.get("last_id"))
                 if not page.get("has_more") or not after:
                     break
         return tuple(found)
+
+    @property
+    def output_limit(self) -> int:
+        return self._body.output_limit
 
     async def aclose(self) -> None:
         self._clients.forget()

@@ -15,6 +15,7 @@ from aar.providers.openai_wire import encode_json
 __all__ = ["MessageBody", "Shape", "reshaped"]
 
 DEFAULT_MAX_TOKENS = 32_000  # the API wants a limit; where the model allows less, it says how much
+LEAST_THINKING = 1024  # tokens; the API refuses a smaller budget
 
 # What is Aar's own in `provider.extra`, stands there for another adapter, or has a place of its own in a request.
 _NOT_SENT = frozenset(
@@ -61,8 +62,15 @@ class MessageBody:
         self._has_tools = has_tools
         sent = {name: value for name, value in config.extra.items() if _is_sent(name)}
         self._options = sent | _output_format(config)
+        self._limit = config.max_tokens or DEFAULT_MAX_TOKENS
         self._thinking = _thinking(config.extra)
         self._cache_control = _cache_control(config.extra)
+
+    @property
+    def output_limit(self) -> int:
+        """Tokens of an answer by the settings. Thinking is output, and `max_tokens` may mean the answer alone."""
+        budget = self._thinking[1]
+        return self._limit + budget if self._limit <= budget else self._limit
 
     def encode(self, request: ProviderRequest, shape: Shape) -> bytes:
         """The body as JSON. Messages are encoded once, however often their conversation is asked about."""
@@ -91,8 +99,7 @@ class MessageBody:
         return b',"tools":' + wire.PLACEHOLDER_TOOL if wire.calls_tools(messages) else b""
 
     def _request_options(self, request: ProviderRequest, shape: Shape, messages: list[bytes]) -> dict[str, Any]:
-        limit = self._config.max_tokens if request.max_tokens is None else request.max_tokens
-        limit = limit or DEFAULT_MAX_TOKENS
+        limit = request.max_tokens or self.output_limit
         options: dict[str, Any] = {"model": self._config.model, "max_tokens": limit, "stream": True}
         kind, budget = self._thinking
         if self._config.temperature > 0 and kind == "disabled":
@@ -102,11 +109,18 @@ class MessageBody:
             options.pop("temperature", None)
         if kind == "enabled" and (not shape.has_thoughts or wire.begins_without_thought(messages)):
             del options["thinking"]  # the API would refuse; from the next prompt on the model thinks again
-        elif limit <= budget:
-            options["max_tokens"] = limit + budget  # thinking counts as output, and the setting means the answer
+            options["max_tokens"] = min(limit, self._limit)
+        elif limit <= budget:  # only where the request has a limit of its own, which is above all settings
+            options |= _with_less_thinking(options.pop("thinking"), limit)
         if shape.max_output is not None:
             options["max_tokens"] = min(options["max_tokens"], shape.max_output)
         return options
+
+
+def _with_less_thinking(thinking: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Half of the limit for thoughts and half for the answer; none where that is less than the API takes."""
+    budget = limit // 2
+    return {"thinking": {**thinking, "budget_tokens": budget}} if budget >= LEAST_THINKING else {}
 
 
 def _is_sent(name: str) -> bool:

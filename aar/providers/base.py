@@ -65,6 +65,11 @@ class Provider:
             self.image_limits = ImageLimits(at_most=0)
         self.answer_timeout = _limit(config, "first_byte_timeout", self.default_answer_timeout)
 
+    @property
+    def output_limit(self) -> int:
+        """Tokens that an answer has at most where its request names no limit; 0 when the settings name none either."""
+        return self.config.max_tokens
+
     def capabilities(self) -> Capabilities:
         return {
             "name": self.name,

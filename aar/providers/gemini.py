@@ -19,6 +19,7 @@ from aar.providers.base import Assembly
 from aar.providers.gemini_doors import API_ROOT, Door, HttpDoor, SdkDoor, addresses
 from aar.providers.gemini_stream import AnswerEvents, AnswerReader, models_of
 from aar.providers.gemini_wire import (
+    OUTPUT_LIMIT,
     Thinking,
     answer_format,
     contents_of,
@@ -31,6 +32,7 @@ from aar.providers.gemini_wire import (
 from aar.providers.headers import request_headers
 from aar.providers.http import HttpPool, open_chunks
 from aar.providers.openai_wire import encode_json
+from aar.providers.output_limits import usual_limit
 from aar.providers.posting import PostingProvider
 from aar.providers.sdk import check_installed, key_of, missing_key
 from aar.providers.secrets import Secrets
@@ -125,6 +127,10 @@ class GeminiProvider(PostingProvider):
 
     def _secrets_of(self, headers: Mapping[str, str]) -> Secrets:
         return Secrets(self._api_key, (value for name, value in headers.items() if name != "content-type"))
+
+    @property
+    def output_limit(self) -> int:
+        return usual_limit(self.config, self.config.extra.get("generation_config") or {}, OUTPUT_LIMIT)
 
     async def aclose(self) -> None:
         self._door.forget()

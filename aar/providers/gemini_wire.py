@@ -18,9 +18,11 @@ from aar.messages.settings import ProviderConfig
 from aar.messages.tools import ToolSchema
 from aar.providers.gemini_schema import gemini_schema
 from aar.providers.openai_wire import encode_json
+from aar.providers.output_limits import capped
 
 __all__ = [
     "NO_SIGNATURE",
+    "OUTPUT_LIMIT",
     "Thinking",
     "answer_format",
     "contents_of",
@@ -36,6 +38,8 @@ _log = logging.getLogger(__name__)
 
 # What the vendor documents for calls that another model made: without any signature, Gemini 3 refuses them.
 NO_SIGNATURE = "skip_thought_signature_validator"
+
+OUTPUT_LIMIT = "maxOutputTokens"
 
 _USER, _MODEL = b'{"role":"user","parts":[', b'{"role":"model","parts":['
 _END = b"]}"
@@ -255,17 +259,20 @@ def generation_config(
     thinking: Mapping[str, Any] | None,
     answers: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The `generationConfig`; `answers` is what `answer_format` says, and `extra.generation_config` overrides."""
+    """The `generationConfig`; `answers` is what `answer_format` says, and `extra.generation_config` overrides.
+
+    Only a limit of the request's own, `max_tokens`, is above that.
+    """
     limit = config.max_tokens if max_tokens is None else max_tokens
     made: dict[str, Any] = {}
     if limit:
-        made["maxOutputTokens"] = limit
+        made[OUTPUT_LIMIT] = limit
     if config.temperature > 0:
         made["temperature"] = config.temperature
     if thinking:
         made["thinkingConfig"] = dict(thinking)
     made |= answers
-    return made | (config.extra.get("generation_config") or {})
+    return capped(made | (config.extra.get("generation_config") or {}), max_tokens, OUTPUT_LIMIT)
 
 
 def answer_format(config: ProviderConfig) -> dict[str, Any]:

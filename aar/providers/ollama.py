@@ -22,11 +22,21 @@ from aar.providers.failures import as_provider_error, describe_body, error_in_an
 from aar.providers.headers import request_headers
 from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, open_chunks
 from aar.providers.ollama_errors import failure, is_unknown_model, not_running
-from aar.providers.ollama_form import Form, asked_format, encode_body, form_of, image_bytes, less, own_window
+from aar.providers.ollama_form import (
+    OUTPUT_LIMIT,
+    Form,
+    asked_format,
+    encode_body,
+    form_of,
+    image_bytes,
+    less,
+    own_window,
+)
 from aar.providers.ollama_models import ModelCard, model_names, read_card, server_root
 from aar.providers.ollama_stream import OllamaStream
 from aar.providers.ollama_wire import NAME, answer_format, parse_answer
 from aar.providers.openai_wire import encode_json
+from aar.providers.output_limits import usual_limit
 from aar.providers.secrets import Secrets
 from aar.providers.sse import LineSplitter
 
@@ -93,6 +103,10 @@ class OllamaProvider(Provider):
     def _use(self, form: Form) -> None:
         self._form = form
         self.supports_tools, self.supports_reasoning, self.supports_vision = form.tools, bool(form.think), form.images
+
+    @property
+    def output_limit(self) -> int:
+        return usual_limit(self.config, self.config.extra, OUTPUT_LIMIT)
 
     async def aclose(self) -> None:
         if self._owns_pool:

@@ -10,10 +10,22 @@ from aar.messages.provider import ProviderRequest
 from aar.messages.settings import ProviderConfig
 from aar.providers.ollama_wire import answer_format, encode_message, encode_message_without_images
 from aar.providers.openai_wire import encode_json, encode_tools
+from aar.providers.output_limits import capped
 
-__all__ = ["Form", "Given", "asked_format", "encode_body", "form_of", "image_bytes", "less", "own_window"]
+__all__ = [
+    "OUTPUT_LIMIT",
+    "Form",
+    "Given",
+    "asked_format",
+    "encode_body",
+    "form_of",
+    "image_bytes",
+    "less",
+    "own_window",
+]
 
 CODEC, BLIND_CODEC = "ollama", "ollama-blind"  # under these names a history keeps the bytes of its messages
+OUTPUT_LIMIT = "num_predict"
 SMALLEST_WINDOW = 4096  # tokens: the least that makes sense for an agent
 
 _OURS = {
@@ -106,10 +118,11 @@ def _options(config: ProviderConfig, request: ProviderRequest, window: int | Non
     limit = config.max_tokens if request.max_tokens is None else request.max_tokens
     options: dict[str, Any] = {
         "temperature": config.temperature or None,
-        "num_predict": limit or None,
+        OUTPUT_LIMIT: limit or None,
         **{name: value for name, value in config.extra.items() if name not in _OURS and name[:9] != "supports_"},
         "num_ctx": window,
     }
+    options = capped(options, request.max_tokens, OUTPUT_LIMIT)
     return {name: value for name, value in options.items() if value is not None}
 
 

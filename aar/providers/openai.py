@@ -110,6 +110,10 @@ class OpenAIProvider(PostingProvider):
                 found.setdefault(name, value)
         return found
 
+    @property
+    def output_limit(self) -> int:
+        return self._api.output_limit
+
     async def aclose(self) -> None:
         if self._clients is not None:
             self._clients.forget()

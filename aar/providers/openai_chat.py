@@ -11,10 +11,11 @@ from aar.providers.openai_fields import Fields
 from aar.providers.openai_settings import asked_format, limit_of, passed_on, reasons
 from aar.providers.openai_stream import ChatStream
 from aar.providers.openai_wire import encode_json, encode_tools, encoded_messages, parse_answer
+from aar.providers.output_limits import capped, usual_limit
 
 __all__ = ["ChatApi"]
 
-_LIMITS = frozenset({"max_completion_tokens", "max_tokens"})
+_LIMITS = ("max_completion_tokens", "max_tokens")
 OPTIONAL = frozenset({"images", "prompt_cache_key", "stream_options", "temperature"})
 
 
@@ -33,6 +34,10 @@ class ChatApi:
         self._passed = passed_on(config, is_vendor=is_vendor)
         self._format = asked_format(config, self._passed)
 
+    @property
+    def output_limit(self) -> int:
+        return usual_limit(self._config, self._passed, *_LIMITS)
+
     def fields(self) -> Fields:
         """What the first request tries. Models that reason refuse the old name of the limit, other servers the new."""
         fixed = self._config.extra.get("max_tokens_field")
@@ -40,7 +45,7 @@ class ChatApi:
         return Fields(fixed or usual, OPTIONAL, may_rename=not fixed)
 
     def body(self, request: ProviderRequest, fields: Fields, *, streaming: bool) -> bytes:
-        limit = 0 if _LIMITS & self._passed.keys() else limit_of(self._config, request)
+        limit = 0 if self._passed.keys() & _LIMITS else limit_of(self._config, request)
         messages = encoded_messages(request.messages, with_images="images" in fields.optional)
         if request.system:
             messages.insert(0, encode_json({"role": "system", "content": request.system}))
@@ -53,6 +58,7 @@ class ChatApi:
             "response_format": self._format,
             "prompt_cache_key": request.session_id if self._is_vendor and request.session_id else None,
         } | self._passed
+        options = capped(options, request.max_tokens, *_LIMITS)
         left_out = OPTIONAL - fields.optional
         sent = {name: value for name, value in options.items() if value is not None and name not in left_out}
         tools = b',"tools":' + encode_tools(request.tools) if request.tools and self._sends_tools else b""

@@ -25,12 +25,14 @@ from aar.providers.openai_wire import (
     wire_call_id,
     wire_name,
 )
+from aar.providers.output_limits import capped, usual_limit
 
 __all__ = ["ResponsesApi", "encode_items", "encode_tools"]
 
 Block = dict[str, Any]
 
 CODEC = "openai-responses"
+LIMIT = "max_output_tokens"
 LEAST_OUTPUT = 16  # tokens; a smaller limit is refused
 ENCRYPTED = "reasoning.encrypted_content"
 OPTIONAL = frozenset(
@@ -59,8 +61,12 @@ class ResponsesApi:
             self._summary = summary
         self._text = self._answer_text()
 
+    @property
+    def output_limit(self) -> int:
+        return usual_limit(self._config, self._passed, LIMIT)
+
     def fields(self) -> Fields:
-        return Fields("max_output_tokens", OPTIONAL, may_rename=False)
+        return Fields(LIMIT, OPTIONAL, may_rename=False)
 
     def body(self, request: ProviderRequest, fields: Fields, *, streaming: bool) -> bytes:
         model = self._config.model if "replayed reasoning" in fields.optional else ""
@@ -70,7 +76,7 @@ class ResponsesApi:
         options: dict[str, Any] = {
             "model": self._config.model or None,
             "instructions": request.system or None,
-            "max_output_tokens": max(limit, LEAST_OUTPUT) if limit else None,
+            LIMIT: max(limit, LEAST_OUTPUT) if limit else None,
             "temperature": self._config.temperature or None,
             "stream": streaming or None,
             "stream_options": {"include_obfuscation": False} if streaming and self._is_vendor else None,
@@ -78,6 +84,7 @@ class ResponsesApi:
             "include": [ENCRYPTED] if self._reasons else None,
             "prompt_cache_key": request.session_id if self._is_vendor and request.session_id else None,
         } | self._passed
+        options = capped(options, max(request.max_tokens, LEAST_OUTPUT) if request.max_tokens else None, LIMIT)
         options |= {"reasoning": self._thinking(fields), "text": self._text}
         left_out = OPTIONAL - fields.optional
         sent = {name: value for name, value in options.items() if value is not None and name not in left_out}
@@ -122,6 +129,8 @@ def encode_items(message: NeutralMessage, *, provider: str, model: str) -> bytes
 
 def _items(message: NeutralMessage, provider: str, model: str) -> list[Block]:
     role, content = message["role"], message["content"]
+    if role == "assistant" and isinstance(content, str):
+        return [_answer(content)]
     if isinstance(content, str):
         return [{"role": role, "content": content}]
     if role == "assistant":
@@ -155,7 +164,12 @@ def _assistant(blocks: list[Block], provider: str, model: str) -> list[Block]:
     for plan in plans:
         if woven := _woven(plan, text, calls):
             return woven
-    return [*([{"role": "assistant", "content": text}] if text else []), *calls]
+    return [*([_answer(text)] if text else []), *calls]
+
+
+def _answer(text: str) -> Block:
+    """What was said, as an item without an id. OpenAI does without its type, llama.cpp does not."""
+    return {"type": "message", "role": "assistant", "content": text}
 
 
 def _call(block: Block) -> Block:
@@ -206,7 +220,7 @@ def _message(entry: Block, said: str) -> Block:
     phase = {"phase": entry["phase"]} if entry.get("phase") else {}
     part = {"type": "output_text", "text": said, "annotations": []}
     message = {"type": "message", "role": "assistant", "status": "completed", "content": [part], **phase}
-    return {**message, "id": entry["id"]} if entry["id"] else {"role": "assistant", "content": said, **phase}
+    return {**message, "id": entry["id"]} if entry["id"] else {**_answer(said), **phase}
 
 
 # --- tools ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from aar.journal.state import Session
 from aar.messages.events import ErrorEvent, ProviderMeta
 from aar.messages.provider import History, ProviderRequest
 from aar.messages.settings import AgentConfig, ProviderConfig
+from aar.messages.tools import ToolSchema
 from aar.testing import ScriptedProvider, facts_of, open_test_runtime
 from aar.usage import Price
 
@@ -70,6 +71,20 @@ def test_an_answer_may_cost_as_much_as_is_left_of_the_money() -> None:
 
 def test_an_answer_without_a_limit_of_its_own_gets_the_one_of_the_budget() -> None:
     assert allowed(Budget(Spent()), settings(max_tokens=0, token_budget=300)) == 300  # type: ignore[arg-type]
+
+
+def test_what_a_model_may_think_beyond_its_answer_is_reserved_and_limited_too() -> None:
+    budget, config = Budget(Spent()), settings(token_budget=20_000)  # type: ignore[arg-type]
+    with budget.reserve(config, request(), PRICE, 14_000) as first, budget.reserve(config, request(), PRICE) as second:
+        assert (first.max_tokens, second.max_tokens) == (None, None)
+        with budget.reserve(config, request(), PRICE, 14_000) as third:
+            assert third.max_tokens == 5000
+
+
+def test_the_tools_are_part_of_what_a_call_reserves() -> None:
+    tools = (ToolSchema("t", "x" * 400, {}),)
+    asked = ProviderRequest(History(), tools=tools)
+    assert allowed(Budget(Spent(1400)), settings(token_budget=2000), asked) == 500  # type: ignore[arg-type]
 
 
 def test_a_limit_of_money_means_nothing_for_a_model_without_a_price() -> None:

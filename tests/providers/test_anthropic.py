@@ -583,7 +583,13 @@ async def test_models_are_listed_with_what_the_server_tells_of_them(server: Any)
 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
-    [(401, refusal("no"), ProviderUnauthorized), (200, {"models": []}, BadProviderReply), (200, [], BadProviderReply)],
+    [
+        (401, refusal("no"), ProviderUnauthorized),
+        (200, {"models": []}, BadProviderReply),
+        (200, [], BadProviderReply),
+        (200, {"data": ["m"]}, BadProviderReply),
+        (200, {"data": [{"id": "m", "capabilities": {"thinking": True}}]}, BadProviderReply),
+    ],
 )
 async def test_a_list_that_cannot_be_had_is_an_error(
     status: int, body: Any, kind: type[ProviderError], server: Any
