@@ -133,6 +133,11 @@ def result(call_id: str, content: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": False}
 
 
+def said(text: str) -> dict[str, Any]:
+    """With its type, which OpenAI does without and llama.cpp does not."""
+    return {"type": "message", "role": "assistant", "content": text}
+
+
 def wire_call(call_id: str, name: str, arguments: str, **more: str) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments, **more}
 
@@ -149,11 +154,11 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA", "
     ("message", "items"),
     [
         ({"role": "user", "content": "hé"}, [{"role": "user", "content": "hé"}]),
-        ({"role": "assistant", "content": "a"}, [{"role": "assistant", "content": "a"}]),
+        ({"role": "assistant", "content": "a"}, [said("a")]),
         (
             {"role": "assistant", "content": [text("a"), use("1", "ls", {"p": "é"}), use("2", "", {"raw": '{"p'})]},
             [
-                {"role": "assistant", "content": "a"},
+                said("a"),
                 wire_call("1", "ls", '{"p": "é"}'),
                 wire_call("2", "unknown", '{"raw": "{\\"p"}'),
             ],
@@ -259,7 +264,7 @@ def test_another_model_is_not_sent_thoughts_that_it_cannot_read(provider: str, m
     message = message_of(answer_of(OUTPUT))
     items = json.loads(b"[" + encode_items(message, provider=provider, model=model) + b"]")
     assert items == [
-        {"role": "assistant", "content": "Let me look."},
+        said("Let me look."),
         wire_call("call_1", "ls", '{"p": "."}'),
         wire_call("call_2", "ls", "{}"),
     ]
@@ -301,7 +306,7 @@ def test_an_answer_without_sealed_thoughts_or_phases_has_nothing_to_send_again()
     plain = {name: value for name, value in SAID.items() if name != "phase"}
     answer = answer_of([open_thought, plain])
     assert [(block.content, block.data) for block in answer.reasoning] == [("hm", {"provider": "openai"})]
-    assert items_of(message_of(answer)) == [{"role": "assistant", "content": "Let me look."}]
+    assert items_of(message_of(answer)) == [said("Let me look.")]
 
 
 # --- learning ---------------------------------------------------------------------------------
@@ -473,5 +478,5 @@ async def test_one_conversation_goes_from_one_api_to_the_other_and_back(server: 
     assert [call["id"] for call in sent[1]["messages"][1]["tool_calls"]] == ["call_1", "call_2"]
     assert [item.get("type", item.get("role")) for item in sent[2]["input"]] == [
         *("user", "reasoning", "message", "function_call", "reasoning", "function_call"),
-        *("function_call_output", "function_call_output", "user", "assistant", "user"),
+        *("function_call_output", "function_call_output", "user", "message", "user"),
     ]

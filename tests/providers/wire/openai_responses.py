@@ -93,6 +93,8 @@ class ResponsesFormat(WireFormat):
         found.keys("message", item, "role content", "type id status phase")
         role, content = item["role"], item["content"]
         found.need(role in ("user", "assistant", "system", "developer"), f"a message of {role!r}")
+        is_typed = role != "assistant" or item.get("type") == "message"
+        found.need(is_typed, "an answer without its type, which llama.cpp does not take")
         if isinstance(content, str):
             return
         found.need(content, "a message without content")
