@@ -55,7 +55,7 @@ class Agent:
     def __init__(self, house: House, connection: Connection, client: ClientCapabilities, nursery: trio.Nursery) -> None:
         self._sessions = house.sessions
         self._remark = house.remark
-        self._shop = Shop(connection, client, house.config, nursery)
+        self._shop = Shop(connection, client, house.config, nursery, house.says_yes)
         self._tools = client_tools(connection, client, house.config, self)
         self._live: dict[str, LiveSession] = {}
         self._methods: dict[str, Callable[[Call], Awaitable[Reply]]] = {

@@ -25,11 +25,15 @@ logger = logging.getLogger(__name__)
 
 
 class House(NamedTuple):
-    """The sessions of this process and the settings that new ones get. `remark` is for whoever opens one."""
+    """The sessions of this process and the settings that new ones get. `remark` is for whoever opens one.
+
+    `says_yes`: every question is answered beforehand.
+    """
 
     sessions: Sessions
     config: AgentConfig
     remark: str = ""
+    says_yes: bool = False
 
 
 class _Remarks:
@@ -58,7 +62,7 @@ async def open_house(flags: SettingFlags) -> AsyncIterator[House]:
     home = home_folder()
     store = session_store(config, home=home, cwd=_folder(str(home)))
     async with open_runtime(config, store=store, home=home) as runtime:
-        yield House(runtime.sessions, config, remark)
+        yield House(runtime.sessions, config, remark, flags.says_yes)
 
 
 def _folder(otherwise: str) -> str:

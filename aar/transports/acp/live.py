@@ -42,12 +42,16 @@ logger = logging.getLogger(__name__)
 
 
 class Shop(NamedTuple):
-    """What the sessions of one client have in common."""
+    """What the sessions of one client have in common.
+
+    `says_yes`: whoever started this answers every question with yes, until a mode that asks is chosen.
+    """
 
     connection: Connection
     client: ClientCapabilities
     config: AgentConfig
     nursery: trio.Nursery
+    says_yes: bool = False
 
 
 class LiveSession:
@@ -169,8 +173,8 @@ class LiveSession:
                 with self.handle.follow(after=self._shown, pace=PACE) as records:
                     async with trio.open_nursery() as nursery:
                         questions = Questions(self.handle, self._shop.connection, nursery)
-                        for question in self._unanswered.values():
-                            questions.ask(question.tool_call_id, self._asked(question))
+                        for question in list(self._unanswered.values()):
+                            self._ask(question, questions)
                         self._ready.set()
                         async for record in records:
                             await self._show(record, questions)
@@ -222,9 +226,15 @@ class LiveSession:
                 self._patch, self._config = _patched(self._patch, event), None
                 await self._tell_state()
             case ApprovalRequested():
-                questions.ask(event.tool_call_id, self._asked(event))
+                self._ask(event, questions)
             case ApprovalResolved():
                 questions.settle(event.tool_call_id)
+
+    def _ask(self, question: ApprovalRequested, questions: Questions) -> None:
+        if self._shop.says_yes and mode_of(self.config.safety) == "auto":
+            questions.agree(question.tool_call_id)
+        else:
+            questions.ask(question.tool_call_id, self._asked(question))
 
     def _asked(self, question: ApprovalRequested) -> dict[str, Any]:
         shown = self._updates.calls.get(question.tool_call_id)

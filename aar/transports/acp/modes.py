@@ -15,7 +15,7 @@ from aar.transports.cli.models import model_patch
 __all__ = ["mode_of", "mode_patch", "model_change", "modes_of", "option_patch", "options_of"]
 
 _MODES = {
-    "auto": ("Auto", "Write files and run commands without asking"),
+    "auto": ("Auto", "Ask only what the rules for paths and commands demand"),
     "review": ("Review", "Ask before files are written and commands are run"),
     "read-only": ("Read-only", "Change nothing and run nothing"),
 }

@@ -58,6 +58,10 @@ class Questions:
         scope = self._open[call_id] = trio.CancelScope()
         self._nursery.start_soon(self._ask, call_id, tool_call, scope)
 
+    def agree(self, call_id: str) -> None:
+        """Answer yes without asking anybody."""
+        self._nursery.start_soon(self._decide, call_id, "allow")
+
     def settle(self, call_id: str) -> None:
         """It has been decided, whoever did it."""
         scope = self._open.pop(call_id, None)
@@ -72,7 +76,10 @@ class Questions:
             except (RpcError, ClientGone) as error:
                 logger.info("the client did not answer a question: %s", error)
                 decision = "deny"
-            try:
-                await self._handle.decide(call_id, decision)
-            except AarError as error:
-                logger.info("session %s took no decision any more: %s", self._handle.session_id, error)
+            await self._decide(call_id, decision)
+
+    async def _decide(self, call_id: str, decision: DecisionName) -> None:
+        try:
+            await self._handle.decide(call_id, decision)
+        except AarError as error:
+            logger.info("session %s took no decision any more: %s", self._handle.session_id, error)

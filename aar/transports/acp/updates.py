@@ -197,7 +197,9 @@ class Updates:
         if self.notices:
             return {"sessionUpdate": "notice", "severity": "warning", "title": plain(notice.text)}
         kind = "agent_thought_chunk" if notice.kind in _FOR_THOUGHTS else "agent_message_chunk"
-        return _chunk(kind, plain(notice.text), notice.id)
+        is_failed = notice.kind == "mcp" and notice.data.get("state") == "failed"
+        text = f"MCP setup failed for this session: {notice.text}" if is_failed else notice.text
+        return _chunk(kind, plain(text), notice.id)
 
     # --- tools ---
 
