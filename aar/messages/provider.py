@@ -115,12 +115,15 @@ def has_images(message: NeutralMessage) -> bool:
     return not isinstance(content, str) and any(block.get("type") == "image_url" for block in content)
 
 
+CODECS_KEPT = 2  # a step may ask in two forms; a third is another provider's
+
+
 class History(Sequence[NeutralMessage]):
     """The messages of a request, oldest first: a growing settled part and a short tail.
 
-    An adapter encodes through `encoded`, which keeps the bytes of every settled message per adapter, so that
-    a long session costs one join per request and not one walk. Messages must never be changed in place;
-    `replacing` makes a history with others in the place of some.
+    An adapter encodes through `encoded`, which keeps the bytes of every settled message for the adapters that were
+    used last, so that a long session costs one join per request and not one walk. Messages must never be changed in
+    place; `replacing` makes a history with others in the place of some.
     """
 
     __slots__ = ("_cache", "_instead", "_lead", "_settled", "_start", "_stop", "_tail", "_with_images", "kept")
@@ -188,12 +191,10 @@ class History(Sequence[NeutralMessage]):
         `encode` must depend on its message alone. Empty bytes mean that a message has no wire form and are left
         out. One neutral message may become several wire messages: the bytes are then joined by commas.
         """
-        kept = self._cache.setdefault(codec, [])
-        if len(kept) < self._stop:
-            kept.extend([None] * (self._stop - len(kept)))
+        kept = self._kept_bytes(codec)
         if self._start < self._stop and None in kept[self._start : self._stop]:
             for index in range(self._start, self._stop):
-                if kept[index] is None:
+                if kept[index] is None and index not in self._instead:
                     kept[index] = encode(self._settled[index])
         pieces = kept[self._start : self._stop]
         for index, message in self._instead.items():
@@ -203,6 +204,23 @@ class History(Sequence[NeutralMessage]):
         lead = [encode(message) for message in self._leading()]
         tail = [encode(message) for message in self._tail]
         return [piece for piece in lead if piece] + settled + [piece for piece in tail if piece]
+
+    def forget(self, old: object) -> None:
+        """Let go of what was worked out from `old`, and of what was worked out from that."""
+        for key, value in list(self.kept.items()):
+            if isinstance(value, tuple) and value[0] is old and self.kept.pop(key, None) is not None:
+                self.forget(value[1])
+
+    def _kept_bytes(self, codec: str) -> list[bytes | None]:
+        """Those of one adapter. Of adapters that are not in use any more they are let go: they may be many."""
+        kept = self._cache[codec] = self._cache.pop(codec, [])
+        while len(self._cache) > CODECS_KEPT:
+            oldest = next(iter(self._cache))
+            del self._cache[oldest]
+            for key in [key for key in self.kept if key[0] == oldest]:
+                del self.kept[key]
+        kept.extend([None] * (self._stop - len(kept)))
+        return kept
 
     def _leading(self) -> Iterator[NeutralMessage]:
         for at, message in enumerate(self._lead, -len(self._lead)):

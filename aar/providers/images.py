@@ -53,11 +53,12 @@ async def fit_images(
     for index, message in found.items():
         key = ("images", index, side, limits.bytes_each, limits.formats)
         if key not in history.kept:
+            _let_go(history, index)
             history.kept[key] = await trio.to_thread.run_sync(
                 _fit_message, message, limits, side, abandon_on_cancel=True, limiter=threads
             )
         fitted[index] = history.kept[key]
-    return _without_oldest(history, fitted, limits)
+    return _without_oldest(history, found, fitted, limits)
 
 
 class _Fitted(NamedTuple):
@@ -69,7 +70,17 @@ class _Fitted(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def _without_oldest(history: History, fitted: dict[int, _Fitted], limits: ImageLimits) -> tuple[History, LostImages]:
+def _let_go(history: History, index: int) -> None:
+    """Under other limits, those of another provider or of fewer images, this message was another one."""
+    for key in [key for key in history.kept if key[:2] == ("images", index)]:
+        old = history.kept.pop(key)
+        history.forget(old)
+        history.forget(old.message)
+
+
+def _without_oldest(
+    history: History, found: dict[int, NeutralMessage], fitted: dict[int, _Fitted], limits: ImageLimits
+) -> tuple[History, LostImages]:
     sizes = [size for one in fitted.values() for size in one.sizes]
     too_many = _excess_count(sizes, limits)
     dropped = too_many
@@ -78,7 +89,8 @@ def _without_oldest(history: History, fitted: dict[int, _Fitted], limits: ImageL
     for index, one in fitted.items():
         gone = min(too_many, len(one.sizes))
         too_many -= gone
-        instead[index] = _dropping(history, index, one, gone)
+        if (message := _dropping(history, one, gone)) is not found[index]:
+            instead[index] = message
         reasons += one.reasons
     if dropped:
         reasons.append(_why_fewer(dropped, limits))
@@ -110,7 +122,7 @@ def _why_fewer(dropped: int, limits: ImageLimits) -> str:
     return f"{what} not sent any more: the provider takes only so many in one request"
 
 
-def _dropping(history: History, index: int, one: _Fitted, gone: int) -> NeutralMessage:
+def _dropping(history: History, one: _Fitted, gone: int) -> NeutralMessage:
     """The message without its first images, the same object each time."""
     if not gone:
         return one.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from io import BytesIO
 from typing import Any
 
@@ -202,6 +203,50 @@ async def test_a_message_is_worked_on_once_and_encoded_once_however_many_request
     assert second.encoded("wire", encode)[: len(start)] == start
     assert len(encoded) == count + 2
     assert next(iter(first)) is next(iter(second))
+
+
+async def test_no_image_is_kept_in_a_form_that_is_not_sent() -> None:
+    """A session with many images would otherwise hold each of them several times."""
+    urls = [noise(60) for _ in range(4)]
+    big = picture(300, 300)
+    transcript = conversation(said(big), *(said(url) for url in urls))
+    limits = ImageLimits(side=100, many=5, side_of_many=50)
+    encoded: list[bytes] = []
+
+    def encode(message: Any) -> bytes:
+        encoded.append(encode_message(message))
+        return encoded[-1]
+
+    first, _ = await fit_images(transcript.history(), limits, THREADS)
+    first.encoded("wire", encode)
+    assert not any(big.encode() in data for data in encoded)
+    assert held(first) == {len(data) for data in encoded}
+
+    transcript.apply(said(noise(60)))
+    transcript.apply(AssistantMessage(content="too many"))
+    second, _ = await fit_images(transcript.history(), limits, THREADS)
+    sent = second.encoded("wire", encode)
+    assert held(second) <= {len(data) for data in sent} | {
+        len(encode_message(message)) for message in transcript.messages()
+    }
+    fits = [value for key, value in second.kept.items() if key[0] == "images"]
+    assert len(fits) == 6
+    assert len([key for key in second.kept if key[0] == "wire"]) == 6
+
+
+async def test_what_one_provider_was_sent_is_let_go_when_others_have_taken_over() -> None:
+    transcript = conversation(said(picture(300, 300)))
+    for provider, side in (("a", 40), ("b", 50), ("c", 60), ("a", 40)):
+        history, _ = await fit_images(transcript.history(), ImageLimits(side=side), THREADS)
+        message = history.encoded(provider, encode_message)[0]
+        assert opened(json.loads(message)["content"][0]["image_url"]["url"]).width == side
+    assert sorted(key[0] for key in history.kept) == ["a", "images"]
+
+
+def held(history: History) -> set[int]:
+    """The sizes of all messages that are kept as bytes."""
+    replaced = {len(value[1]) for value in history.kept.values() if isinstance(value[1], bytes)}
+    return replaced | {len(data) for kept in history._cache.values() for data in kept if data}
 
 
 async def test_the_first_message_which_trimming_keeps_is_fitted_too() -> None:
