@@ -35,6 +35,7 @@ CONNECT_TIMEOUT = 15.0  # seconds until it must have told its tools
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between two attempts; doubles from the first to the longest
 STEADY = 10.0  # seconds after which a connection counts as one that worked
 PATIENCE = 5.0  # seconds that a request waits for a connection that is being made
+SECRET_LENGTH = 8  # characters
 LAST_WORDS = 500  # characters of standard error that are told with a reason
 
 logger = logging.getLogger(__name__)
@@ -82,6 +83,8 @@ class _Line:
         self._connect_timeout = connect_timeout
         self._connection: Connection | None = None
         self._next_try = trio.current_time()
+        self._failures = 0
+        self._news = trio.Event()  # a connection is there, or could not be made
         self._is_legacy = False
         self._was_connected = False
 
@@ -94,15 +97,18 @@ class _Line:
         except MissingMcp as missing:
             self._next_try = float("inf")
             self._known.note(state="failed", reason=str(missing))
+            self._tell_news()
             return
         wait = FIRST_WAIT
         while True:
             began = trio.current_time()
-            reason = redact(await self._connect(), [*self._server.env.values(), *self._server.headers.values()])
+            reason = redact(await self._connect(), _secrets(self._server))
             logger.info("MCP server %s: %s", self._server.name, reason)
             wait = FIRST_WAIT if trio.current_time() - began > max(STEADY, wait) else wait
             self._next_try = trio.current_time() + wait
+            self._failures += 1
             self._known.note(state="failed", reason=reason)
+            self._tell_news()
             await trio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
 
@@ -117,8 +123,6 @@ class _Line:
                     await self._use(connection, limit)
         except McpUnavailable as error:
             why = str(error)
-        finally:
-            self._connection = None
         if limit.cancelled_caught:
             why = f"it did not answer within {self._connect_timeout:g} s"
         if not self._was_connected:
@@ -131,8 +135,16 @@ class _Line:
         limit.deadline = float("inf")
         self._connection, self._was_connected = connection, True
         self._known.note(state="connected", reason="", tools=tools)
-        while await connection.changed():
-            self._known.note(tools=await connection.tools())
+        self._tell_news()
+        try:
+            while await connection.changed():
+                self._known.note(tools=await connection.tools())
+        finally:
+            self._connection = None  # from here on whoever asks waits for the next one
+
+    def _tell_news(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -171,18 +183,23 @@ class _Line:
                 assert_never(request)
 
     async def _connected(self) -> Connection:
-        """The connection, after a short wait when one is being made. Raises `McpUnavailable`."""
-        give_up = trio.current_time() + PATIENCE
+        """The connection. Waits a moment for the next attempt to make one, and raises `McpUnavailable`."""
+        give_up, failures = trio.current_time() + PATIENCE, self._failures
         while self._connection is None:
-            if max(self._next_try, trio.current_time()) >= give_up:
+            if self._failures > failures or max(self._next_try, trio.current_time()) >= give_up:
                 raise McpUnavailable(self._absence())
             with trio.move_on_at(give_up):
-                await self._known.changed.wait()
+                await self._news.wait()
         return self._connection
 
     def _absence(self) -> str:
         reason = self._known.listing.reason or "it has not answered yet"
         return f"MCP server {self._server.name!r} is not there: {reason}"
+
+
+def _secrets(server: McpServer) -> list[str]:
+    """Values that may be keys. Shorter ones are none, and cutting them out would spoil what is told."""
+    return [value for value in (*server.env.values(), *server.headers.values()) if len(value) >= SECRET_LENGTH]
 
 
 async def _cancel_when_set(event: trio.Event, scope: trio.CancelScope) -> None:

@@ -39,8 +39,9 @@ async def count(to: int, ctx: Context) -> str:
 
 
 @server.tool()
-async def wait() -> str:
+async def wait(ctx: Context) -> str:
     """Wait until cancelled."""
+    await ctx.report_progress(0)
     try:
         await trio.sleep_forever()
     finally:
