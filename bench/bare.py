@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx2
 
-__all__ = ["Tools", "new_client", "run", "run_streamed"]
+__all__ = ["Tools", "new_client", "read_stream", "run", "run_streamed"]
 
 Tools = dict[str, Callable[..., Awaitable[str]]]
 
@@ -51,6 +51,17 @@ async def run_streamed(client: httpx2.AsyncClient, url: str, messages: list[dict
                 chunk = json.loads(line[6:])
                 said.append(chunk["choices"][0]["delta"].get("content") or "")
     messages.append({"role": "assistant", "content": "".join(said)})
+    return "".join(said)
+
+
+async def read_stream(client: httpx2.AsyncClient, url: str, text_of: Callable[[dict[str, Any]], str]) -> str:
+    """The text of a streamed answer in any format, of server-sent events or of lines."""
+    said: list[str] = []
+    async with client.stream("POST", url, content=b"{}", headers={"content-type": "application/json"}) as response:
+        async for line in response.aiter_lines():
+            data = line.removeprefix("data: ")
+            if data[:1] == "{":
+                said.append(text_of(json.loads(data)))
     return "".join(said)
 
 

@@ -1,10 +1,12 @@
-"""A model server that costs nothing: OpenAI's chat format on loopback, in a process of its own.
+"""A model server that costs nothing, on loopback, in a process of its own.
 
-The path of the URL says what it answers:
+The path of the URL says what it answers, and how it ends (`/v1/messages` and so on) in which vendor's format. Without
+such an end it is OpenAI's chat format:
 
     /text            one short text
     /first           the same, and says when the request came
     /tools/100       calls `noop` until the request holds 100 results, then a text
+    /turns/100       the same again and again: a turn is 100 calls and a text, however many results the request holds
     /chunks/5000     a stream of so many chunks
     /silent          a stream of one chunk and then nothing, until the client leaves
     /bash/60         calls `bash` with a command that leaves children behind, until 60 results; then a text
@@ -29,10 +31,10 @@ from typing import Any
 
 import trio
 
+from bench.vendors import CHAT, format_of
+
 __all__ = ["Server", "open_server"]
 
-CHUNK = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" word%d"}}]}\n\n'
-LAST = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 NOTICE_TIMEOUT = 20.0  # seconds
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\n\r\n"
 LEAVE_CHILDREN = "(setsid sleep 60 & ); (setsid sh -c 'sleep 60 & sleep 60' & ); echo started; sleep 0.02"
@@ -89,22 +91,23 @@ class _Answers:
 
     def of(self, path: str, body: bytes) -> bytes:
         _, kind, *rest = path.split("/")
-        if kind in ("tools", "bash") and body.count(b'"tool_call_id"') < int(rest[0]):
+        form = format_of(path)
+        if kind == "turns":
             number = next(self._numbers)
-            if kind == "bash":
-                return self._call("bash", {"command": f"{LEAVE_CHILDREN} # {number}"}, number)
-            return self._call("noop", {"n": number}, number)
-        return self._message({"role": "assistant", "content": "Done."}, "stop")
+            answer = form.call(number) if number % (int(rest[0]) + 1) else form.text
+        elif kind in ("tools", "bash") and body.count(form.result) < int(rest[0]):
+            number = next(self._numbers)
+            answer = _bash_call(number) if kind == "bash" else form.call(number)
+        else:
+            answer = form.text
+        return json.dumps(answer).encode()
 
-    def _call(self, name: str, arguments: dict[str, Any], number: int) -> bytes:
-        function = {"name": name, "arguments": json.dumps(arguments)}
-        call = {"id": f"call_{number}", "type": "function", "function": function}
-        return self._message({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
 
-    def _message(self, message: dict[str, Any], finish: str) -> bytes:
-        choice = {"index": 0, "message": message, "finish_reason": finish}
-        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-        return json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage}).encode()
+def _bash_call(number: int) -> dict[str, Any]:
+    answer = CHAT.call(number)
+    [call] = answer["choices"][0]["message"]["tool_calls"]
+    call["function"] = {"name": "bash", "arguments": json.dumps({"command": f"{LEAVE_CHILDREN} # {number}"})}
+    return answer
 
 
 async def _serve(answers: _Answers, stream: trio.SocketStream) -> None:
@@ -113,7 +116,7 @@ async def _serve(answers: _Answers, stream: trio.SocketStream) -> None:
         while True:
             head, body, rest = await _request(stream, rest)
             path = head.split(b" ", 2)[1].decode()
-            if path == "/first":
+            if path.startswith("/first") and not path.endswith("/api/show"):
                 _say("request")
             if path.startswith(("/chunks", "/silent")):
                 await _stream_out(stream, path)
@@ -143,18 +146,21 @@ async def _more(stream: trio.SocketStream) -> bytes:
 
 
 async def _stream_out(stream: trio.SocketStream, path: str) -> None:
-    await stream.send_all(_HEAD % b"text/event-stream\r\ntransfer-encoding: chunked")
     _, kind, *rest = path.split("/")
+    form = format_of(path)
+    await stream.send_all(_HEAD % (form.kind.encode() + b"\r\ntransfer-encoding: chunked"))
+    if form.head:
+        await stream.send_all(_framed(form.head))
     if kind == "silent":
-        await stream.send_all(_framed(CHUNK % 0))
+        await stream.send_all(_framed(form.chunk % 0))
         with suppress(trio.BrokenResourceError):
             while await stream.receive_some(4096):
                 pass
         _say("closed")
         raise EOFError
     for number in range(int(rest[0])):
-        await stream.send_all(_framed(CHUNK % number))
-    await stream.send_all(_framed(LAST) + b"0\r\n\r\n")
+        await stream.send_all(_framed(form.chunk % number))
+    await stream.send_all(_framed(form.last) + b"0\r\n\r\n")
 
 
 def _framed(data: bytes) -> bytes:

@@ -52,7 +52,7 @@ def _printing(environment: dict[str, str], repeats: int) -> list[Row]:
     ]
 
 
-def _until_request(server: Server, command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
+def until_request(server: Server, command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
     """Milliseconds from the start to the moment the server has the request, and CPU until the end."""
     start = time.monotonic_ns()
     process = _start(command, environment)
@@ -69,10 +69,10 @@ def _first_request(server: Server, environment: dict[str, str], repeats: int) ->
     url = server.url("/first")
     aar = [*PYTHON, "-m", "aar", "run", "-p", "generic", "-m", "m", "--base-url", url, "say hello"]
     plain = [*PYTHON, "-m", "bench.bare", url]
-    _until_request(server, aar, environment)  # compiles, and makes the user's folder
-    _until_request(server, plain, environment)
+    until_request(server, aar, environment)  # compiles, and makes the user's folder
+    until_request(server, plain, environment)
     found = [
-        (_until_request(server, aar, environment), _until_request(server, plain, environment)) for _ in range(repeats)
+        (until_request(server, aar, environment), until_request(server, plain, environment)) for _ in range(repeats)
     ]
     rows = []
     for index, name in enumerate(("aar run, time to the first request", "aar run, CPU from start to end")):

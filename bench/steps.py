@@ -50,19 +50,25 @@ async def open_session(
         yield await runtime.sessions.open("/")
 
 
-def _aar(
+def aar_steps(
     config: AgentConfig,
     steps: int,
     *,
     history: int = 0,
     on_disk: bool = False,
     provider: ScriptedProvider | None = None,
+    warm: bool = False,
 ) -> float:
-    """Milliseconds of CPU per step of one turn, its first request and the opening of the connection among them."""
+    """Milliseconds of CPU per step of one turn.
+
+    Its first request and the opening of the connection are among them, unless the session is `warm`: has asked before.
+    """
 
     async def main() -> float:
         with tempfile.TemporaryDirectory() as folder:
             async with open_session(config, provider=provider, folder=folder if on_disk else "") as session:
+                if warm:
+                    await session.run("go")
                 if history:
                     await session.adopt(_facts(history))
                 start = cpu()
@@ -75,7 +81,7 @@ def _aar(
     return trio.run(main)
 
 
-def _bare(url: str, steps: int, *, history: int = 0) -> float:
+def bare_steps(url: str, steps: int, *, history: int = 0) -> float:
     async def main() -> float:
         messages: list[dict[str, Any]] = [*_messages(history), {"role": "user", "content": "go"}]
         async with bare.new_client() as client:
@@ -115,9 +121,9 @@ def _over_http(server: Server, repeats: int) -> list[Row]:
     url = server.url(f"/tools/{steps - 1}")
     memory, disk, plain = rounds(
         repeats,
-        partial(_aar, settings(url), steps),
-        partial(_aar, settings(url), steps, on_disk=True),
-        partial(_bare, url, steps),
+        partial(aar_steps, settings(url), steps),
+        partial(aar_steps, settings(url), steps, on_disk=True),
+        partial(bare_steps, url, steps),
     )
     return [
         _added("step over HTTP, added CPU", memory, plain, 1.0),
@@ -128,7 +134,7 @@ def _over_http(server: Server, repeats: int) -> list[Row]:
 def _scripted_model(repeats: int) -> Row:
     steps = 100
     config = settings("http://127.0.0.1:9")
-    [ours] = rounds(repeats, lambda: _aar(config, steps, provider=_scripted(steps)))
+    [ours] = rounds(repeats, lambda: aar_steps(config, steps, provider=_scripted(steps)))
     return Row("step with a scripted model, CPU", f"{ours:.2f} ms", "nothing", ours, "ms", 1.0)
 
 
@@ -136,7 +142,7 @@ def _long_session(server: Server, repeats: int) -> Row:
     steps = 20
     url = server.url(f"/tools/{steps - 1}")
     ours, theirs = rounds(
-        repeats, partial(_aar, settings(url), steps, history=LONG), partial(_bare, url, steps, history=LONG)
+        repeats, partial(aar_steps, settings(url), steps, history=LONG), partial(bare_steps, url, steps, history=LONG)
     )
     return Row(f"step with {LONG:,} messages", f"{ours:.2f} ms", f"{theirs:.2f} ms", ours / theirs, "x", 2.0)
 
