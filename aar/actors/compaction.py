@@ -11,7 +11,7 @@ from aar.actors.workbench import Workbench
 from aar.errors import BadProviderReply, SessionError
 from aar.journal.context import trim
 from aar.messages.events import Compacted
-from aar.messages.provider import History, NeutralMessage, ProviderRequest, ProviderResponse
+from aar.messages.provider import ProviderRequest, ProviderResponse
 from aar.providers.base import Provider
 from aar.providers.images import fit_images
 
@@ -44,10 +44,8 @@ async def _summary(bench: Workbench, provider: Provider, controls: Controls, ask
     config = bench.config
     history, _ = trim(bench.journal.session.transcript, config.effective_context_window, config.context_strategy)
     history, _ = await fit_images(history, provider.image_limits, bench.threads)
-    messages: list[NeutralMessage] = [*history, {"role": "user", "content": ask}]
-    request = ProviderRequest(
-        messages=History(tail=messages), system=await bench.system_prompt(), session_id=bench.session_id
-    )
+    messages = history.followed_by({"role": "user", "content": ask})
+    request = ProviderRequest(messages=messages, system=await bench.system_prompt(), session_id=bench.session_id)
     policy = RetryPolicy(config.max_retries, controls.stopping)
     price = await limiting_price(bench, provider)
     with bench.budget.reserve(config, request, price, provider.output_limit) as limited:

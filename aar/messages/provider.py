@@ -182,6 +182,12 @@ class History(Sequence[NeutralMessage]):
         other._instead = {**self._instead, **messages}
         return other
 
+    def followed_by(self, message: NeutralMessage) -> "History":
+        """This history with one more message at its end, which belongs to one request only."""
+        other = self.replacing({})
+        other._tail = (*self._tail, message)
+        return other
+
     def __getitem__(self, index: Any) -> Any:
         return list(self)[index]
 

@@ -62,6 +62,17 @@ def test_a_trimmed_history_skips_the_start_and_does_not_encode_it() -> None:
     assert encode.seen == ["c", "b", "lead"]
 
 
+def test_a_message_for_one_request_only_comes_after_all_others_and_leaves_them_as_they_are() -> None:
+    history, encode = History([message("a")], [message("tail")], lead=[message("lead")]), Encoder()
+    before = history.encoded("x", encode)
+    asked = history.replacing({0: message("b")}).followed_by(message("sum it up"))
+    assert asked.encoded("x", encode) == [b'"lead"', b'"b"', b'"tail"', b'"sum it up"']
+    assert [item["content"] for item in asked] == ["lead", "b", "tail", "sum it up"]
+    assert history.followed_by(message("sum it up")).encoded("x", encode) == [*before, b'"sum it up"']
+    assert encode.seen.count("a") == 1
+    assert history.encoded("x", encode) == before
+
+
 def test_messages_without_a_wire_form_are_left_out() -> None:
     history = History([message(""), message("a")], [message("")], lead=[message("")])
     assert history.encoded("x", Encoder()) == [b'"a"']

@@ -28,6 +28,16 @@ def test_a_name_opens_its_adapter_with_the_settings() -> None:
     assert provider.config is config
 
 
+@pytest.mark.covers("PRV-04")
+@pytest.mark.parametrize("name", ["anthropic", "gemini", "generic", "local", "ollama", "openai"])
+def test_each_name_in_the_table_builds_the_adapter_of_that_name(name: str, tmp_path: Path) -> None:
+    assert name in PROVIDERS
+    model = tmp_path / "m.gguf"
+    model.write_bytes(b"GGUF")
+    provider = open_provider(ProviderConfig(name=name, model=str(model), api_key="a-key-of-nobody"))
+    assert provider.name == provider.capabilities()["name"] == name
+
+
 @pytest.mark.covers("LOOP-48")
 def test_a_missing_vendor_package_only_matters_when_its_provider_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

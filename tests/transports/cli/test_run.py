@@ -68,6 +68,20 @@ async def test_files_that_the_task_names_go_along(aar, model, flags, place):
     assert "  Attached: image\n" in done.err
 
 
+@pytest.mark.covers("MM-09")
+async def test_each_image_and_sound_is_named_and_that_the_model_hears_none(aar, model, flags, place):
+    place.write("shot.png", "no real picture")
+    place.write("tone.wav", "no real sound")
+    model.says("ok")
+    done = await aar("run", "look at @shot.png, hear @tone.wav", *flags)
+    told = [line for line in done.err.splitlines() if "ttached" in line or "udio" in line]
+    assert told[:3] == [
+        "  Attached: image",
+        "  Attached: audio",
+        "Audio is not supported by generic and will be dropped.",
+    ]
+
+
 async def test_a_task_from_a_pipe_names_only_files_that_tools_may_read(aar, model, flags, place, tmp_path):
     outside = tmp_path / "outside.txt"
     outside.write_text("not of this project")
