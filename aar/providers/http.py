@@ -32,11 +32,12 @@ class _Route(NamedTuple):
 
 
 class _Shard:
-    """A client and how many requests are using it."""
+    """A client and how many requests are using it. The pool has `left` it when no other request may."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self.client = client
         self.in_use = 0
+        self.left = False
 
 
 class HttpPool:
@@ -61,7 +62,7 @@ class HttpPool:
         try:
             yield shard.client
         finally:
-            shard.in_use -= 1
+            await _give_back(shard)
 
     @asynccontextmanager
     async def open_stream(
@@ -86,15 +87,19 @@ class HttpPool:
             finally:
                 await response.aclose()
         finally:
-            shard.in_use -= 1
+            await _give_back(shard)
 
     async def aclose(self) -> None:
-        """Close all connections. The pool may be used again afterwards."""
+        """Close all connections, those in use with the last request of their client. The pool may be used again."""
         shards = [shard for shards in self._shards.values() for shard in shards]
         self._shards.clear()
+        for shard in shards:
+            shard.left = True
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
             for shard in shards:
-                await shard.client.aclose()
+                # Closed now, a connection that is just being made would be forgotten, and stay open.
+                if not shard.in_use:
+                    await shard.client.aclose()
 
     async def _shard(self, route: _Route) -> _Shard:
         for shard in self._shards.get(route, ()):
@@ -118,6 +123,13 @@ class HttpPool:
         if not proxy or is_loopback(host) or proxy_bypass(host):
             return ""
         return proxy if "://" in proxy else f"http://{proxy}"
+
+
+async def _give_back(shard: _Shard) -> None:
+    shard.in_use -= 1
+    if shard.left and not shard.in_use:
+        with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+            await shard.client.aclose()
 
 
 @asynccontextmanager

@@ -77,6 +77,28 @@ async def test_a_request_streams_its_answer(server: Any) -> None:
     assert (request.method, request.path, request.headers["x"], request.body) == ("POST", "/p", "1", b"body")
 
 
+async def test_a_pool_that_is_closed_lets_requests_end_and_closes_their_connections_then(server: Any) -> None:
+    may_go_on, has_left = trio.Event(), trio.Event()
+
+    async def play(connection: Any) -> None:
+        await connection.begin()
+        await may_go_on.wait()
+        await connection.send(b"whole")
+        await connection.end()
+        await connection.client_leaves()
+        has_left.set()
+
+    server.plays(play)
+    pool = HttpPool()
+    async with pool.open_stream("GET", server.url) as response:
+        await pool.aclose()
+        may_go_on.set()
+        async with open_chunks(response) as chunks:
+            assert b"".join([chunk async for chunk in chunks]) == b"whole"
+    with trio.fail_after(5):
+        await has_left.wait()
+
+
 @pytest.mark.parametrize("reads", [0, 1])
 async def test_leaving_the_chunks_early_drops_the_connection_and_keeps_the_pool_usable(reads: int, server: Any) -> None:
     left = trio.Event()
