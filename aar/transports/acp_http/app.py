@@ -16,6 +16,7 @@ from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import Provider, Store, ToolRegistry, session_store
 from aar.transports.acp_http.access import Access
+from aar.transports.acp_http.finishing import Finishing
 from aar.transports.acp_http.host import Host, Setup
 from aar.transports.acp_http.requests import Refused, parse_request
 from aar.transports.acp_http.run import Run
@@ -89,6 +90,7 @@ def build_app(host: Host, access: Access, agent_name: str, agent_description: st
     app.url_map.merge_slashes = False
     api = _Api(app, host, access, agent_name, agent_description)
     api.add_routes()
+    app.asgi_app = Finishing(app.asgi_app)  # type: ignore[method-assign]
     return app
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import trio
 
 from aar.agent import ApprovalCallback
-from aar.errors import AarError, InvalidMessage, SessionNotFound
+from aar.errors import AarError, SessionNotFound
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import Provider, Store, ToolRegistry, open_runtime
@@ -104,7 +104,7 @@ class Host:
                 status = await live.status()
                 return _described(session_id, str(status.state), status.step_count, len(live.records()))
             stored = await self._opened.setup.store.load(session_id)
-        except (SessionNotFound, InvalidMessage):
+        except (SessionNotFound, ValueError):  # the latter: nothing that could be an id
             return None
         except AarError as error:
             raise Refused(409, str(error)) from error
