@@ -30,7 +30,7 @@ from aar.tools.registry import ToolContext, ToolRegistry, ToolSpec
 
 __all__ = ["FIRST_TURN_PATIENCE", "SessionServers"]
 
-FIRST_TURN_PATIENCE = 5.0  # seconds that a turn waits for servers that have never answered yet
+FIRST_TURN_PATIENCE = 10.0  # seconds that a turn waits for servers that have never answered yet
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from aar.transports.cli.exits import complain
 
 __all__ = ["named_servers", "tell_of_servers"]
 
-PATIENCE = 5.0  # seconds that a command waits for servers before it goes on without them
+PATIENCE = 10.0  # seconds that a command waits for servers before it goes on without them
 
 
 def named_servers(file: Path | None, home: Path) -> tuple[McpServer, ...]:
