@@ -23,7 +23,7 @@ PARTS = ("startup", "steps", "streaming", "providers", "sessions", "cancel", "jo
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions: under a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions: under two minutes")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part alone; may be given again")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here, too")
     wanted = parser.parse_args()

@@ -142,7 +142,7 @@ def _long_sessions(server: Server, repeats: int) -> list[Row]:
 def main() -> None:
     repeats = 2 if is_quick() else 5
     with open_server() as server:
-        print_rows(_first_requests(server, repeats))
+        print_rows(_first_requests(server, 1 if is_quick() else 5))
         print_rows(_chunks(server, repeats))
         print_rows(_long_sessions(server, repeats))
 
