@@ -161,6 +161,12 @@ class History(Sequence[NeutralMessage]):
             yield self._instead.get(index) or self._settled[index]
         yield from self._tail
 
+    def __reversed__(self) -> Iterator[NeutralMessage]:
+        yield from reversed(self._tail)
+        for index in range(self._stop - 1, self._start - 1, -1):
+            yield self._instead.get(index) or self._settled[index]
+        yield from reversed(list(self._leading()))
+
     def messages_with_images(self) -> dict[int, NeutralMessage]:
         """The messages that hold images by their places, oldest first; those of the lead have negative ones."""
         lead = {at - len(self._lead): message for at, message in enumerate(self._lead) if has_images(message)}

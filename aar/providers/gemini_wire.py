@@ -166,16 +166,17 @@ class _Encoder:
         return found
 
     def _called(self, call_id: str) -> _Call:
-        found = self._calls.get(call_id)
-        if found is None and not self._knows_all:
-            # The call was encoded for an earlier request, and this result is new: read the whole history once.
-            self._knows_all = True
-            for message in self._history:
+        if call_id not in self._calls and not self._knows_all:
+            # The call was encoded for an earlier request, and this result is new: its call is not far back.
+            for message in reversed(self._history):
                 content = message["content"]
                 if message["role"] == "assistant" and not isinstance(content, str):
                     self._learn(content, self._signed(content).get("calls") or [])
-            found = self._calls.get(call_id)
-        return found or _Call(function_name(call_id))
+                    if call_id in self._calls:
+                        break
+            else:
+                self._knows_all = True
+        return self._calls.get(call_id) or _Call(function_name(call_id))
 
 
 def function_name(name: str) -> str:

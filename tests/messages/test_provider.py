@@ -73,6 +73,13 @@ def test_a_message_for_one_request_only_comes_after_all_others_and_leaves_them_a
     assert history.encoded("x", encode) == before
 
 
+def test_a_history_is_read_from_its_end_as_from_its_start() -> None:
+    settled = [message(text) for text in "abcd"]
+    history = History(settled, [message("tail")], lead=[message("lead")], start=1).replacing({2: message("x")})
+    assert [item["content"] for item in history] == ["lead", "b", "x", "d", "tail"]
+    assert list(reversed(history)) == list(history)[::-1]
+
+
 def test_messages_without_a_wire_form_are_left_out() -> None:
     history = History([message(""), message("a")], [message("")], lead=[message("")])
     assert history.encoded("x", Encoder()) == [b'"a"']

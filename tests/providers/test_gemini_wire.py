@@ -215,6 +215,30 @@ def test_a_result_finds_its_call_also_when_only_the_result_is_new() -> None:
     assert found[-1] == user(response("t", "b", id="g"))
 
 
+def test_a_new_result_finds_its_call_without_reading_a_long_conversation_again() -> None:
+    class Counting(list[Any]):
+        reads = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            self.reads += 1
+            return super().__getitem__(index)
+
+    settled = Counting(
+        [
+            said("assistant", [use(str(n), "t", {})]) if n % 2 else said("user", [result(str(n - 1), "b")])
+            for n in range(200)
+        ]
+    )
+    settled.append(said("assistant", [use("last", "found", {})]))
+    cache: dict[str, Any] = {}
+    contents_of(History(settled, cache=cache), MODEL)
+    settled.reads = 0
+    settled.append(said("user", [result("last", "b")]))
+    found = json.loads(contents_of(History(settled, cache=cache), MODEL))
+    assert found[-1] == user(response("found", "b"))
+    assert settled.reads < 5
+
+
 def test_a_message_is_encoded_once_for_a_model() -> None:
     first = said("user", "a")
     settled = [first]
