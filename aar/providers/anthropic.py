@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlunsplit
 
-from aar.errors import BadProviderReply, ProviderError
+from aar.errors import BadProviderReply
 from aar.messages.provider import ImageLimits, ModelInfo, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
 from aar.providers.anthropic_body import MessageBody, Shape, reshaped
@@ -22,7 +22,7 @@ from aar.providers.headers import request_headers
 from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, split_url
 from aar.providers.openai_wire import text_of
 from aar.providers.posting import AnswerReading, PostingProvider
-from aar.providers.sdk import SdkClients, check_installed, key_of, load, missing_key
+from aar.providers.sdk import Refused, SdkClients, check_installed, custom_headers, key_of, load, missing_key
 from aar.providers.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -36,16 +36,6 @@ DEFAULT_URL = "https://api.anthropic.com"
 PAGE_LIMIT = 20  # pages of the list of models
 
 _ABILITIES = {"image_input": "vision", "pdf_input": "documents", "thinking": "thinking", "structured_outputs": "json"}
-
-
-class _Refused(Exception):
-    """An answer other than 2xx: its body, and the error that it is unless the request can be put in another way."""
-
-    def __init__(self, as_provider_error: ProviderError, status: int, text: str) -> None:
-        super().__init__(text)
-        self.as_provider_error = as_provider_error
-        self.status = status
-        self.text = text
 
 
 class AnthropicProvider(PostingProvider):
@@ -90,7 +80,7 @@ class AnthropicProvider(PostingProvider):
         self._key = key_of(config, "ANTHROPIC_API_KEY", environ)
         self._token = "" if self._key else environ.get("ANTHROPIC_AUTH_TOKEN", "").strip()
         more = extra.get("extra_headers") or {}
-        more = {**_custom_headers(environ), **more} if isinstance(more, dict) else more
+        more = {**custom_headers(environ, "ANTHROPIC_CUSTOM_HEADERS"), **more} if isinstance(more, dict) else more
         self._headers = request_headers(self._key or self._token, {**extra, "extra_headers": more})
         values = (value for name, value in self._headers.items() if name != "content-type")
         self._secrets = Secrets(self._key or self._token, values)
@@ -141,7 +131,7 @@ class AnthropicProvider(PostingProvider):
                     self._shape = shape._replace(has_thoughts=True)
                     yield response
                     return
-            except _Refused as error:
+            except Refused as error:
                 changed = reshaped(shape, error.status, error.text)
                 if changed is None:
                     raise error.as_provider_error from error.__cause__
@@ -150,7 +140,7 @@ class AnthropicProvider(PostingProvider):
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, **more: Any) -> AsyncGenerator[httpx2.Response, None]:
-        """An answer with status 2xx, its body unread. Raises `_Refused`, `ProviderError` and `httpx2.HTTPError`."""
+        """An answer with status 2xx, its body unread. Raises `Refused`, `ProviderError` and `httpx2.HTTPError`."""
         import httpx2
 
         if not (self._key or self._token) and self._url == DEFAULT_URL:
@@ -172,7 +162,7 @@ class AnthropicProvider(PostingProvider):
             finally:
                 await response.aclose()
 
-    def _refusal(self, response: httpx2.Response) -> _Refused:
+    def _refusal(self, response: httpx2.Response) -> Refused:
         """What an answer other than 2xx stands for, with a word on what to look at."""
         status = response.status_code
         text = self._secrets.hide(response.content[:ERROR_LIMIT].decode(errors="replace"))
@@ -185,14 +175,14 @@ class AnthropicProvider(PostingProvider):
             error.advice = f"{self._server} is no Messages API of Anthropic's: check provider.base_url."
         if error.advice:
             error.args = (f"{error.advice} (HTTP {status}: {describe_body(text)})",)
-        return _Refused(error, status, text)
+        return Refused(error, status, text)
 
     async def _page_of_models(self, after: str) -> dict[str, Any]:
         path = "/v1/models?limit=1000" + (f"&after_id={after}" if after else "")
         try:
             async with self._sent("GET", path) as response:
                 page = await self._json(response)
-        except _Refused as error:
+        except Refused as error:
             raise error.as_provider_error from error.__cause__
         if not isinstance(page, dict) or not isinstance(page.get("data"), list):
             raise BadProviderReply(f"{self._server} gave no list of models", provider=self.name)
@@ -218,7 +208,7 @@ class AnthropicProvider(PostingProvider):
         sent: dict[str, Any] = {name: value for name, value in self._headers.items() if name != "authorization"}
         if betas := self.config.extra.get("betas"):
             sent["anthropic-beta"] = betas if isinstance(betas, str) else ",".join(map(str, betas))
-        for name in _custom_headers(os.environ):
+        for name in custom_headers(os.environ, "ANTHROPIC_CUSTOM_HEADERS"):
             sent.setdefault(name, omit)
         own = self._headers.get("authorization", "")
         if own != f"Bearer {self._key or self._token}":  # none, in another header, or one of `extra_headers`
@@ -259,12 +249,6 @@ def server_root(address: str) -> str:
     for suffix in ("/messages", "/v1"):
         path = path.removesuffix(suffix).rstrip("/")
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
-
-
-def _custom_headers(environ: Mapping[str, str]) -> dict[str, str]:
-    """Headers from the variable that the vendor's package reads, too: a line each."""
-    lines = (line.partition(":") for line in environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n"))
-    return {name.strip().lower(): value.strip() for name, colon, value in lines if colon}
 
 
 def _model(entry: Mapping[str, Any]) -> ModelInfo:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from aar.errors import InvalidSetting, ProviderError
+from aar.errors import InvalidSetting
 from aar.messages.provider import ImageLimits, ModelInfo, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
 from aar.providers.bodies import ERROR_LIMIT
@@ -22,7 +22,7 @@ from aar.providers.openai_models import parse_models
 from aar.providers.openai_responses import ResponsesApi
 from aar.providers.openai_settings import place_of, reasons, sees
 from aar.providers.posting import AnswerReading, PostingProvider
-from aar.providers.sdk import SdkClients, check_installed, load, missing_key
+from aar.providers.sdk import Refused, SdkClients, check_installed, custom_headers, load, missing_key
 from aar.providers.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -37,16 +37,6 @@ _log = logging.getLogger(__name__)
 _STARRED_KEY = re.compile(r"(?<![\w-])[\w-]*+\*{3,}[\w*-]*")
 
 _APIS: dict[str, type[ChatApi] | type[ResponsesApi]] = {"chat": ChatApi, "responses": ResponsesApi}
-
-
-class _Refused(Exception):
-    """An answer other than 2xx: its body, and the error that it is unless the request can be put in another way."""
-
-    def __init__(self, as_provider_error: ProviderError, status: int, text: str) -> None:
-        super().__init__(text)
-        self.as_provider_error = as_provider_error
-        self.status = status
-        self.text = text
 
 
 class OpenAIProvider(PostingProvider):
@@ -101,7 +91,7 @@ class OpenAIProvider(PostingProvider):
         extra = self.config.extra
         if self._place.version:
             extra = {"auth_header": "api-key", **extra}
-        found = _custom_headers(self._environ) | request_headers(self._place.key, extra)
+        found = custom_headers(self._environ, "OPENAI_CUSTOM_HEADERS") | request_headers(self._place.key, extra)
         for name, setting, variable in (
             ("openai-organization", "organization", "OPENAI_ORG_ID"),
             ("openai-project", "project", "OPENAI_PROJECT_ID"),
@@ -126,7 +116,7 @@ class OpenAIProvider(PostingProvider):
             try:
                 async with self._sent("GET", "/models") as response:
                     listed = await self._json(response)
-            except _Refused as error:
+            except Refused as error:
                 raise error.as_provider_error from error.__cause__
         return parse_models(listed, provider=self.name, server=self._server)
 
@@ -143,7 +133,7 @@ class OpenAIProvider(PostingProvider):
                 body = self._api.body(request, fields, streaming=streaming)
                 try:
                     response = await stack.enter_async_context(self._sent("POST", self._api.path, content=body))
-                except _Refused as error:
+                except Refused as error:
                     refused = fields.refused(error.status, error.text)
                     if not refused:
                         raise error.as_provider_error from error.__cause__
@@ -156,7 +146,7 @@ class OpenAIProvider(PostingProvider):
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, **more: Any) -> AsyncGenerator[httpx2.Response, None]:
-        """An answer with status 200, its body unread. Raises `_Refused`, `ProviderError` and `httpx2.HTTPError`."""
+        """An answer with status 200, its body unread. Raises `Refused`, `ProviderError` and `httpx2.HTTPError`."""
         import httpx2
 
         sdk, clients = await self._loaded()
@@ -179,12 +169,17 @@ class OpenAIProvider(PostingProvider):
 
     def _sent_headers(self, sdk: ModuleType) -> dict[str, Any]:
         """Ours, and none that the package would add from the environment or from its own idea of a key."""
-        unwanted = ["authorization", "openai-organization", "openai-project", *_custom_headers(os.environ)]
+        unwanted = [
+            "authorization",
+            "openai-organization",
+            "openai-project",
+            *custom_headers(os.environ, "OPENAI_CUSTOM_HEADERS"),
+        ]
         if self._place.version:
             unwanted.append("api-key")
         return {name: sdk.Omit() for name in unwanted} | self._headers
 
-    def _refusal(self, response: httpx2.Response) -> _Refused:
+    def _refusal(self, response: httpx2.Response) -> Refused:
         """What an answer other than 2xx stands for, with a word on what to look at."""
         text = response.content[:ERROR_LIMIT].decode(errors="replace")
         text = self._secrets.hide(_STARRED_KEY.sub("[redacted]", text))
@@ -195,7 +190,7 @@ class OpenAIProvider(PostingProvider):
             is_of_model = text[:1] == "{" and "model" in text
             setting = f"provider.model, {self.config.model!r}" if is_of_model else f"provider.base_url, {self._server}"
             found.args = (f"{found} (check {setting})",)
-        return _Refused(found, response.status_code, text)
+        return Refused(found, response.status_code, text)
 
     # --- the vendor's package -------------------------------------------------------------------
 
@@ -230,9 +225,3 @@ class OpenAIProvider(PostingProvider):
 
     def _parsed(self, answer: Any) -> ProviderResponse:
         return self._api.parsed(answer)
-
-
-def _custom_headers(environ: Mapping[str, str]) -> dict[str, str]:
-    """Headers from the variable that the vendor's package reads, too: a line each."""
-    lines = (line.partition(":") for line in environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines())
-    return {name.strip().lower(): value.strip() for name, colon, value in lines if colon}

@@ -24,6 +24,7 @@ from aar.providers.openai_wire import (
     wire_arguments,
     wire_call_id,
     wire_name,
+    without_images,
 )
 from aar.providers.output_limits import capped, usual_limit
 
@@ -36,7 +37,15 @@ LIMIT = "max_output_tokens"
 LEAST_OUTPUT = 16  # tokens; a smaller limit is refused
 ENCRYPTED = "reasoning.encrypted_content"
 OPTIONAL = frozenset(
-    {"include", "prompt_cache_key", "reasoning.summary", "replayed reasoning", "stream_options", "temperature"}
+    {
+        "images",
+        "include",
+        "prompt_cache_key",
+        "reasoning.summary",
+        "replayed reasoning",
+        "stream_options",
+        "temperature",
+    }
 )
 
 
@@ -70,8 +79,10 @@ class ResponsesApi:
 
     def body(self, request: ProviderRequest, fields: Fields, *, streaming: bool) -> bytes:
         model = self._config.model if "replayed reasoning" in fields.optional else ""
-        encode = partial(encode_items, provider=self._provider, model=model)
-        items = request.messages.encoded(f"{CODEC}:{model}", encode)
+        with_images = "images" in fields.optional
+        encode = partial(encode_items, provider=self._provider, model=model, with_images=with_images)
+        codec = f"{CODEC}:{model}" if with_images else f"{CODEC}:{model} without images"
+        items = request.messages.encoded(codec, encode)
         limit = limit_of(self._config, request)
         options: dict[str, Any] = {
             "model": self._config.model or None,
@@ -119,11 +130,13 @@ class ResponsesApi:
 # --- messages ---------------------------------------------------------------------------------
 
 
-def encode_items(message: NeutralMessage, *, provider: str, model: str) -> bytes:
+def encode_items(message: NeutralMessage, *, provider: str, model: str, with_images: bool = True) -> bytes:
     """The items of one message, joined by commas; empty when it has none.
 
     What `model` of `provider` thought is among them; other models could not read it.
     """
+    if not with_images:
+        message = without_images(message)
     return b",".join(encode_json(item) for item in _items(message, provider, model))
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "wire_call_id",
     "wire_messages",
     "wire_name",
+    "without_images",
 ]
 
 _log = logging.getLogger(__name__)
@@ -91,11 +92,16 @@ def encoded_messages(history: History, *, with_images: bool) -> list[bytes]:
 
 
 def _encode_without_images(message: NeutralMessage) -> bytes:
+    return encode_message(without_images(message))
+
+
+def without_images(message: NeutralMessage) -> NeutralMessage:
+    """The message with a word in the place of each image."""
     content = message["content"]
-    if has_images(message) and not isinstance(content, str):
-        blocks = [_NO_IMAGE if block.get("type") == "image_url" else block for block in content]
-        message = {"role": message["role"], "content": blocks}
-    return encode_message(message)
+    if isinstance(content, str) or not has_images(message):
+        return message
+    blocks = [_NO_IMAGE if block.get("type") == "image_url" else block for block in content]
+    return {"role": message["role"], "content": blocks}
 
 
 def wire_messages(message: NeutralMessage) -> list[dict[str, Any]]:

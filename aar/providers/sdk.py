@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
-from aar.errors import MissingKey, MissingPackage
+from aar.errors import MissingKey, MissingPackage, ProviderError
 from aar.messages.settings import ProviderConfig
 from aar.providers.failures import label
 from aar.providers.http import HttpPool
@@ -24,7 +24,7 @@ from aar.providers.http import HttpPool
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["SdkClients", "check_installed", "key_of", "load", "missing_key"]
+__all__ = ["Refused", "SdkClients", "check_installed", "custom_headers", "key_of", "load", "missing_key"]
 
 _C = TypeVar("_C")
 
@@ -63,6 +63,22 @@ def key_of(config: ProviderConfig, variable: str, environ: Mapping[str, str] | N
     if config.extra.get("use_environment", True) is False:
         return ""
     return ((os.environ if environ is None else environ).get(variable) or "").strip()
+
+
+def custom_headers(environ: Mapping[str, str], variable: str) -> dict[str, str]:
+    """Headers from a variable that the vendor's package reads, too: a line each. Their names are in lower case."""
+    lines = (line.partition(":") for line in environ.get(variable, "").splitlines())
+    return {name.strip().lower(): value.strip() for name, colon, value in lines if colon}
+
+
+class Refused(Exception):
+    """An answer other than 2xx: its body, and the error that it is unless the request can be put in another way."""
+
+    def __init__(self, as_provider_error: ProviderError, status: int, text: str) -> None:
+        super().__init__(text)
+        self.as_provider_error = as_provider_error
+        self.status = status
+        self.text = text
 
 
 class SdkClients(Generic[_C]):

@@ -348,6 +348,19 @@ async def test_thoughts_that_are_refused_are_left_out_and_the_session_goes_on(
     ]
 
 
+async def test_images_that_a_model_does_not_take_are_left_out_and_the_session_goes_on(server: Any) -> None:
+    server.sends_json(refusal("Invalid content type. image_url is only supported by certain models."), 400)
+    server.sends_json(DONE)
+    provider = provider_at(server.url)
+    history = History([{"role": "user", "content": [{"type": "text", "text": "look"}, IMAGE]}])
+    await provider.complete(ProviderRequest(history))
+    await provider.complete(ProviderRequest(history))
+    await provider.aclose()
+    parts = [[part["type"] for part in request.json["input"][0]["content"]] for request in server.requests]
+    assert parts == [["input_text", "input_image"], ["input_text"] * 2, ["input_text"] * 2]
+    assert server.requests[1].json["input"][0]["content"][1]["text"] == "[image left out: the model takes no images]"
+
+
 async def test_summaries_and_sealed_thoughts_are_done_without_where_they_are_refused(server: Any) -> None:
     server.sends_json(refusal("Your organization must be verified to generate reasoning summaries."), 400)
     server.sends_json(refusal("Encrypted content is not supported with this model."), 400)
