@@ -63,7 +63,7 @@ class Access:
 
     def _has_token(self, authorization: str) -> bool:
         kind, _, given = authorization.partition(" ")
-        is_same = hmac.compare_digest(given.strip().encode(), self.token.encode())
+        is_same = hmac.compare_digest(given.strip().encode(errors="replace"), self.token.encode())
         return kind.lower() == "bearer" and is_same
 
 
