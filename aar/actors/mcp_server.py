@@ -106,7 +106,7 @@ class _Line:
             logger.info("MCP server %s: %s", self._server.name, reason)
             wait = FIRST_WAIT if trio.current_time() - began > max(STEADY, wait) else wait
             self._next_try = trio.current_time() + wait
-            self._failures += 1
+            self._failures += not self._was_connected
             self._known.note(state="failed", reason=reason)
             self._tell_news()
             await trio.sleep(wait)

@@ -30,6 +30,7 @@ from aar.tools.registry import ToolContext, ToolRegistry, ToolSpec
 
 __all__ = ["FIRST_TURN_PATIENCE", "SessionServers"]
 
+TOLD_LOSSES = 10  # of one server and session; one that comes and goes all day must not fill the journal
 FIRST_TURN_PATIENCE = 10.0  # seconds that a turn waits for servers that have never answered yet
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class _Seat:
     names: dict[str, str] = field(default_factory=dict)
     present: dict[str, McpTool] = field(default_factory=dict)  # what stands in the toolbox, by its name there
     told: McpState = "connecting"
+    losses: int = 0
     is_in: bool = False  # its tools have been listed once
 
     @property
@@ -69,10 +71,6 @@ class SessionServers:
         self._is_patient = True
         if not self._seats:
             self._settled.set()
-
-    @property
-    def refs(self) -> list[Ref[McpCommand]]:
-        return [seat.ref for seat in self._seats]
 
     async def keep(self) -> None:
         """Follow the servers until cancelled."""
@@ -159,9 +157,14 @@ class SessionServers:
 
     def _state_notices(self, seat: _Seat) -> list[Notice]:
         if seat.listing.state == "failed":
+            seat.losses += 1
+            if seat.losses > TOLD_LOSSES:
+                return []
             verb = "was lost" if seat.is_in else "could not be connected"
-            return [_notice(seat, f"MCP server {seat.server.name!r} {verb}: {seat.listing.reason}")]
-        if seat.told == "failed":
+            more = " This is not told any more." if seat.losses == TOLD_LOSSES else ""
+            reason = seat.listing.reason.rstrip(".")
+            return [_notice(seat, f"MCP server {seat.server.name!r} {verb}: {reason}.{more}")]
+        if seat.told == "failed" and seat.losses < TOLD_LOSSES:
             return [_notice(seat, f"MCP server {seat.server.name!r} is connected now.")]
         return []
 

@@ -28,6 +28,7 @@ __all__ = ["LINE_LIMIT", "StdioLink"]
 LINE_LIMIT = 64 * 1024 * 1024  # bytes of one message
 LARGE = 1024 * 1024  # bytes of a message that a thread reads, so that the others need not wait
 OUTBOX = 64  # messages that wait until the server reads
+SWAMPED = 256  # more that wait for room among those: the server asks, and does not read the answers
 EOF_GRACE = 1.0  # seconds between the end of its input and SIGTERM
 TERM_GRACE = 0.5  # seconds between SIGTERM and SIGKILL
 EXIT_SECONDS = 1.0  # between the end of a server's output and its own
@@ -96,7 +97,7 @@ class StdioLink:
                 pumps.start_soon(self._words.read, process.stderr)
                 pumps.start_soon(self._write, process, outgoing)
                 reading = trio.CancelScope()
-                pumps.start_soon(self._read, process, incoming, reading)
+                pumps.start_soon(self._read, process, incoming, outgoing, reading)
                 status = await process.wait()
                 reading.deadline = trio.current_time() + LATE_SECONDS  # what it forked may hold the pipe for ever
                 with trio.move_on_after(LATE_SECONDS):
@@ -106,14 +107,16 @@ class StdioLink:
 
     # --- what it says ---
 
-    async def _read(self, process: Process, incoming: MemoryObjectSendStream[Any], scope: trio.CancelScope) -> None:
+    async def _read(
+        self, process: Process, incoming: MemoryObjectSendStream[Any], outgoing: _Outgoing, scope: trio.CancelScope
+    ) -> None:
         lines = _Lines(self._line_limit)
         with scope, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for piece in process.stdout:
                 if self.ended.is_set():
                     continue  # a goodbye that nobody wants any more, but the pipe must not fill
                 for line in lines.add(bytes(piece)):
-                    await self._take(line, incoming)
+                    await self._take(line, incoming, outgoing)
                 if lines.is_over:
                     self._end(f"it sent a message of more than {self._line_limit} bytes", incoming)
         with trio.move_on_after(EXIT_SECONDS):  # the end of its output is nearly always that of the process
@@ -121,7 +124,7 @@ class StdioLink:
         status = process.returncode
         self._end("it closed its output" if status is None else f"it ended with status {status}", incoming)
 
-    async def _take(self, line: bytes, incoming: MemoryObjectSendStream[Any]) -> None:
+    async def _take(self, line: bytes, incoming: MemoryObjectSendStream[Any], outgoing: _Outgoing) -> None:
         if not line.strip():
             return
         if len(line) < LARGE:
@@ -133,6 +136,8 @@ class StdioLink:
             return
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError, *_closed_errors()):
             await incoming.send(message)
+        if outgoing.waiting > SWAMPED:
+            self._end("it does not read what it is told", incoming)
 
     # --- what it is told ---
 
@@ -225,6 +230,11 @@ class _Outgoing:
             await trio.lowlevel.checkpoint()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise BrokenResourceError from error
+
+    @property
+    def waiting(self) -> int:
+        """Messages beyond those that have room."""
+        return self._send.statistics().tasks_waiting_send
 
     async def aclose(self) -> None:
         self._send.close()

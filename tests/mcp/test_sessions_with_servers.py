@@ -157,10 +157,11 @@ async def test_a_server_gets_its_own_variables_but_no_keys_to_models(using, plai
 
 
 async def test_a_server_works_in_the_folder_of_the_session_and_is_told_so(using, plain, tmp_path) -> None:
-    provider = ScriptedProvider().calls(("folder", {}), ("roots", {})).text("done")
+    provider = ScriptedProvider().calls(("folder", {}), ("roots", {})).call("ping_back").text("done")
     async with using(provider, plain()) as session:
         await session.prompt("go")
-        folder, roots = results_of(session)
+        folder, roots, pong = results_of(session)
+        assert pong == "{}"
         assert folder == str(tmp_path / "project")
         assert json.loads(roots) == {"roots": [{"uri": (tmp_path / "project").as_uri(), "name": "project"}]}
 
@@ -262,8 +263,8 @@ async def test_one_server_that_cannot_start_does_not_stop_the_others(using, plai
         await session.prompt("go")
         assert results_of(session) == ["{}"]
         assert sorted(notices_of(session)) == [
-            "MCP server 'broken' could not be connected: it ended with status 7. Its last words: no license found",
-            "MCP server 'missing' could not be connected: the command 'there-is-no-such-program' was not found",
+            "MCP server 'broken' could not be connected: it ended with status 7. Its last words: no license found.",
+            "MCP server 'missing' could not be connected: the command 'there-is-no-such-program' was not found.",
         ]
         statuses = {status.name: status.state for status in await session.mcp_servers()}
         assert statuses == {"broken": "failed", "missing": "failed", "plain": "connected"}
@@ -278,7 +279,7 @@ async def test_a_server_that_never_answers_is_reported_and_a_turn_waits_only_a_m
         await session.prompt("go")
         assert trio.current_time() - began == pytest.approx(10, abs=0.5)
         assert await told(session, "silent") == (
-            "MCP server 'silent' could not be connected: it did not answer within 15 s"
+            "MCP server 'silent' could not be connected: it did not answer within 15 s."
         )
         again = trio.current_time()
         await session.prompt("and again")
@@ -298,7 +299,7 @@ async def test_a_crash_in_a_call_is_the_result_of_that_call_and_the_next_call_fi
             '{"a": 1}',
         ]
         assert notices_of(session) == [
-            "MCP server 'plain' was lost: it ended with status 3. Its last words: I am about to fall over",
+            "MCP server 'plain' was lost: it ended with status 3. Its last words: I am about to fall over.",
             "MCP server 'plain' is connected now.",
         ]
         assert [tools_of(request) for request in provider.requests] == [["crash", "echo"]] * 3
@@ -311,7 +312,7 @@ async def test_a_server_that_dies_while_nobody_uses_it_is_noticed_at_once_and_st
         await session.prompt("go")
         (first,) = results_of(session)
         os.kill(int(first), signal.SIGKILL)
-        assert await told(session, "was lost") == "MCP server 'plain' was lost: it ended with status -9"
+        assert await told(session, "was lost") == "MCP server 'plain' was lost: it ended with status -9."
         await told(session, "is connected now")
         await session.prompt("go")
         assert results_of(session)[1] != first
@@ -360,13 +361,22 @@ async def test_an_answer_that_is_none_fails_its_call_and_no_other(using, plain) 
         ]
 
 
+async def test_a_server_that_asks_and_does_not_read_the_answers_is_let_go(using, plain) -> None:
+    provider = ScriptedProvider().call("swamp").call("echo").text("done")
+    async with using(provider, plain()) as session:
+        await session.prompt("go")
+        swamped, echoed = results_of(session)
+        assert "was lost: it does not read what it is told" in swamped
+        assert echoed == "{}"
+
+
 async def test_a_server_that_does_not_survive_the_newest_protocol_is_asked_in_the_old_way(using, plain) -> None:
     provider = ScriptedProvider().call("echo").text("done")
     async with using(provider, plain(falls_over=True)) as session:
         await told(session, "is connected now")
         await session.prompt("go")
         assert results_of(session) == ["{}"]
-        assert notices_of(session)[0] == "MCP server 'plain' could not be connected: it ended with status 4"
+        assert notices_of(session)[0] == "MCP server 'plain' could not be connected: it ended with status 4."
 
 
 async def test_without_the_package_the_session_works_and_says_what_to_install(using, plain, monkeypatch) -> None:
@@ -375,7 +385,7 @@ async def test_without_the_package_the_session_works_and_says_what_to_install(us
         assert (await session.prompt("go")).stop == "end_turn"
         assert notices_of(session) == [
             "MCP server 'plain' could not be connected: MCP servers need a package that is not there:"
-            " pip install 'aar-agent[mcp]'"
+            " pip install 'aar-agent[mcp]'."
         ]
 
 
@@ -439,6 +449,6 @@ async def test_a_service_that_was_given_up_is_told_and_its_tools_say_so(plain, t
         session = await runtime.sessions.open("/", mcp_servers=[plain(tools=["echo"])])
         await session.mcp_servers(wait=True)
         await runtime.supervisor.stop("mcp:1:plain")
-        assert await told(session, "was lost") == "MCP server 'plain' was lost: mcp:1:plain is stopped"
+        assert await told(session, "was lost") == "MCP server 'plain' was lost: mcp:1:plain is stopped."
         await session.prompt("go")
         assert results_of(session) == ["Error [exception]: McpUnavailable: MCP server 'plain' does not run any more"]

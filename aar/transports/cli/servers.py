@@ -32,7 +32,7 @@ async def tell_of_servers(handle: SessionHandle, servers: Sequence[McpServer]) -
     found = await handle.mcp_servers()
     for status in found:
         if status.state == "failed":
-            complain(f"MCP server {status.name!r} could not be connected: {plain(status.reason)}.")
+            complain(f"MCP server {status.name!r} could not be connected: {plain(status.reason).rstrip('.')}.")
         elif status.state == "connecting":
             complain(f"MCP server {status.name!r} is not ready yet; its tools come when it is.")
     complain(f"Registered {sum(len(status.tools) for status in found)} MCP tool(s)")

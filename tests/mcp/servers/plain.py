@@ -15,7 +15,7 @@ import time
 
 OPTIONS = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 EVERYTHING = ["ask", "big", "crash", "deaf", "echo", "fail", "folder", "grandchild", "hang", "nonsense", "pid"]
-EVERYTHING += ["roots", "variable"]
+EVERYTHING += ["ping_back", "roots", "swamp", "variable"]
 TOOLS = list(OPTIONS.get("tools", EVERYTHING))
 LOCK = threading.Lock()
 
@@ -87,6 +87,12 @@ def call(request: dict) -> None:
             TOOLS[:] = arguments["tools"]
             answer(request, text("changed"))
             send({"method": "notifications/tools/list_changed"})
+        case "ping_back":
+            ROOTS.append(request)
+            send({"id": "ping-1", "method": "ping"})
+        case "swamp":
+            for number in range(100_000):
+                send({"id": number, "method": "roots/list"})
         case "roots":
             ROOTS.append(request)
             send({"id": "roots-1", "method": "roots/list"})
@@ -111,7 +117,7 @@ ROOTS: list[dict] = []
 def take(message: dict) -> None:
     match message.get("method"):
         case None if ROOTS:
-            answer(ROOTS.pop(), text(json.dumps(message.get("result") or message.get("error"))))
+            answer(ROOTS.pop(), text(json.dumps(message.get("result", message.get("error")))))
         case "initialize":
             if OPTIONS.get("hangs"):
                 return

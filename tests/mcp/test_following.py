@@ -1,0 +1,69 @@
+"""A session follows its servers: here they are services of the test, which tell what it wants."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+
+from aar.actors.mcp_tools import SessionServers
+from aar.journal.journal import Journal
+from aar.journal.state import Session
+from aar.kernel import Child, open_supervisor
+from aar.messages.mcp import McpListing, McpServer, McpTool
+from aar.testing import MemoryStore
+from aar.tools.registry import ToolRegistry
+
+
+async def follow(*listings: McpListing) -> tuple[list[str], list[str]]:
+    """The tools in the toolbox after these listings, one after the other, and what was told."""
+    toolbox = ToolRegistry()
+
+    async def server(mailbox) -> None:
+        waiting = list(listings)
+        async for envelope in mailbox:
+            if not waiting:
+                await trio.sleep_forever()
+            envelope.reply(waiting.pop(0))
+
+    async with MemoryStore().open("one", create=True) as log, open_supervisor() as supervisor:
+        journal = Journal(log, Session.of(log.stored))
+        ref = supervisor.start(Child("mcp", server))
+        servers = SessionServers([(McpServer(name="it", command="x"), ref)], toolbox, journal)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(servers.keep)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        return toolbox.names(), [record.event.text for record in journal.records]
+
+
+def listing(version: int, *tools: str, reason: str = "") -> McpListing:
+    state = "failed" if reason else "connected"
+    return McpListing(version=version, state=state, reason=reason, tools=tuple(McpTool(name=name) for name in tools))
+
+
+async def test_tools_stay_while_the_server_is_away_and_go_when_it_lists_others() -> None:
+    assert await follow(listing(1, "a", "b"), listing(2, "a", "b", reason="gone")) == (
+        ["a", "b"],
+        ["MCP server 'it' was lost: gone."],
+    )
+    assert await follow(listing(1, "a", "b"), listing(2, "a", "b", reason="gone"), listing(3, "b", "c")) == (
+        ["b", "c"],
+        [
+            "MCP server 'it' was lost: gone.",
+            "The tools of MCP server 'it' are others now; added: c; removed: a.",
+            "MCP server 'it' is connected now.",
+        ],
+    )
+
+
+async def test_a_tool_whose_description_changes_is_told_as_changed() -> None:
+    other = McpListing(version=2, state="connected", tools=(McpTool(name="a", description="Now with a twist."),))
+    assert await follow(listing(1, "a"), other) == (["a"], ["The tools of MCP server 'it' are others now; changed: a."])
+
+
+async def test_a_server_that_comes_and_goes_all_day_does_not_fill_the_journal() -> None:
+    story = [listing(number, "a", reason="gone" if number % 2 else "") for number in range(1, 100)]
+    tools, told = await follow(*story)
+    assert tools == ["a"]
+    assert len([text for text in told if "connected now" in text]) == 9
+    assert told[-1] == "MCP server 'it' was lost: gone. This is not told any more."
