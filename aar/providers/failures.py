@@ -83,6 +83,10 @@ _UNSUPPORTED = r"(?i)unsupported[_ ](?:parameter|value)|unrecognized request arg
 _WRONG_KEY = r"(?i)api[_ ]key[_ ](?:not[_ ]valid|invalid|expired)"  # Gemini says so with status 400
 _REFUSED = r"(?i)content[_ ](?:filter|policy|management)|responsible ?ai|safety system"
 
+_SHORTER = (
+    "Set context_window, so that the oldest messages are left out, or go on with a model that has a longer window."
+)
+
 _STATUS_BY_WORD = (
     (r"(?i)rate.?limit|too many requests|insufficient_quota", 429),
     (r"(?i)authentication|unauthori[sz]ed|permission|invalid.{0,5}api.?key", 401),
@@ -129,6 +133,8 @@ def explain(error: ProviderError) -> str:
             return (
                 "Could not connect to the provider — check that the server URL is correct and the service is running."
             )
+    if isinstance(error, ContextTooLong):
+        return f"Provider returned an error: {_detail(error).rstrip('.')}. {_SHORTER}"
     if error.status is not None:
         return f"Provider returned an error: {_detail(error)}"
     return f"Provider error ({_class_name(error)}): {_detail(error)}"

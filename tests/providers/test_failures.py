@@ -268,3 +268,11 @@ def test_an_error_inside_an_answer_is_told_apart_like_one_outside(
 
 def test_a_time_out_says_after_how_long() -> None:
     assert str(timed_out("generic", 60.0, "silence")) == "Generic provider request timed out after 60s: silence"
+
+
+def test_a_conversation_that_is_too_long_comes_with_what_to_do_about_it() -> None:
+    error = ContextTooLong("OpenAI returned HTTP 400: maximum context length is 8192 tokens.", status=400)
+    assert explain(error) == (
+        "Provider returned an error: OpenAI returned HTTP 400: maximum context length is 8192 tokens. Set context_window, "
+        "so that the oldest messages are left out, or go on with a model that has a longer window."
+    )
