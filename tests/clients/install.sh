@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs the clients and servers of others that the tests here use, into a folder of their own: install.sh FOLDER
+# Afterwards: AAR_TEST_CLIENTS=FOLDER python -m pytest tests/clients
+set -euo pipefail
+[ $# = 1 ] || { echo "usage: install.sh FOLDER" >&2; exit 2; }
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+
+# node itself is among them: acpx needs a newer one than many systems have.
+printf '{"private": true}\n' >"$folder/package.json"
+npm install --prefix "$folder" --no-audit --no-fund --loglevel=error \
+  node@22 \
+  acpx@0.19.1 \
+  @agentclientprotocol/sdk@2.4.0 \
+  @modelcontextprotocol/server-everything@2026.8.31 \
+  @modelcontextprotocol/server-filesystem@2026.8.31
+
+# Toad wants Python 3.14. On 3.13 it runs with the few names that it misses there: toad_on_older_python.py.
+for python in python3.14 python3.13 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[34].*/bin/python3; do
+  if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 13))' 2>/dev/null; then
+    "$python" -m venv "$folder/toad"
+    "$folder/toad/bin/pip" install --quiet --no-compile --ignore-requires-python batrachian-toad==0.6.20
+    site=$("$folder/toad/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    cp "$(dirname "$0")/toad_on_older_python.py" "$site/"
+    echo 'import toad_on_older_python' >"$site/toad_on_older_python.pth"
+    break
+  fi
+done

@@ -1,0 +1,70 @@
+"""MCP servers from npm, used by sessions of Aar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aar.messages.events import ToolResult
+from aar.messages.mcp import McpServer
+from aar.messages.settings import AgentConfig, SafetyConfig
+from aar.testing import ScriptedProvider, facts_of, open_test_runtime
+
+pytestmark = pytest.mark.clients
+UNASKED = AgentConfig(tools={"enabled_builtins": []}, safety=SafetyConfig(require_approval_for_execute=False))
+
+
+@pytest.fixture
+def from_npm(installed: Path) -> Callable[..., McpServer]:
+    """`from_npm("everything", ...)`: `@modelcontextprotocol/server-everything`, started with these arguments."""
+
+    def named(name: str, *arguments: str) -> McpServer:
+        program = installed / "node_modules" / ".bin" / f"mcp-server-{name}"
+        return McpServer(name=name, command=str(program), args=arguments, prefix_tools=True)
+
+    return named
+
+
+async def test_the_server_with_everything_answers_calls_and_shows_resources_and_prompts(
+    from_npm: Any, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider().call("everything__echo", message="hello there")
+    provider.call("everything__get-sum", a=19, b=23).call("everything__get-sum", a="no number").text("Done.")
+    async with open_test_runtime(provider, UNASKED, home=tmp_path / "home") as runtime:
+        session = await runtime.sessions.open(str(tmp_path), mcp_servers=(from_npm("everything"),))
+        (status,) = await session.mcp_servers(wait=True)
+        assert (status.name, status.state) == ("everything", "connected")
+        await session.prompt("use it")
+        results = [event for event in facts_of(session) if isinstance(event, ToolResult)]
+        assert [result.is_error for result in results] == [False, False, True]
+        assert results[0].output == "Echo: hello there"
+        assert "42" in results[1].output
+        resources = await session.mcp_resources("everything")
+        assert "static" in " ".join(resource.uri for resource in resources)
+        assert await session.read_mcp_resource("everything", resources[0].uri)
+        prompts = [prompt.name for prompt in await session.mcp_prompts("everything")]
+        assert "simple-prompt" in prompts
+        assert await session.mcp_prompt("everything", "simple-prompt")
+
+
+async def test_the_server_for_files_reads_and_writes_in_its_folder_alone(from_npm: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("remember the milk\n")
+    provider = ScriptedProvider().call("filesystem__read_text_file", path=str(folder / "notes.txt"))
+    provider.call("filesystem__write_file", path=str(folder / "new.txt"), content="made\n")
+    provider.call("filesystem__read_text_file", path="/etc/hostname").text("Done.")
+    async with open_test_runtime(provider, UNASKED, home=tmp_path / "home") as runtime:
+        server = from_npm("filesystem", str(folder))
+        # Servers of this kind take the roots of their client over their arguments: the session's folder is one.
+        session = await runtime.sessions.open(str(folder), mcp_servers=(server,))
+        await session.mcp_servers(wait=True)
+        await session.prompt("use them")
+        results = [event for event in facts_of(session) if isinstance(event, ToolResult)]
+        assert [result.is_error for result in results] == [False, False, True]
+        assert "remember the milk" in results[0].output
+        assert "outside the allowed paths" in results[2].output  # Aar asks its own policy first
+    assert (folder / "new.txt").read_text() == "made\n"
