@@ -43,6 +43,10 @@ HI: list[NeutralMessage] = [{"role": "user", "content": "hi"}]
 ANSWER = {"id": "msg_1", "model": "m", "content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn"}
 TOOLS = (ToolSchema("b", "B.", {"type": "object"}), ToolSchema("a", "A.", {"type": "object"}))
 
+SHORTER = (
+    "Set context_window, so that the oldest messages are left out, or go on with a model that has a longer window."
+)
+
 
 def event(kind: str, **data: Any) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
@@ -339,14 +343,14 @@ async def test_too_many_requests_are_tried_again_when_the_server_allows(
             "prompt is too long: 210000 tokens > 200000 maximum",
             ContextTooLong,
             "Provider returned an error: Anthropic context limit exceeded (HTTP 400): "
-            "prompt is too long: 210000 tokens > 200000 maximum",
+            f"prompt is too long: 210000 tokens > 200000 maximum. {SHORTER}",
         ),
         (
             400,
             "input length and `max_tokens` exceed context limit: 199000 + 4096 > 200000",
             ContextTooLong,
             "Provider returned an error: Anthropic context limit exceeded (HTTP 400): "
-            "input length and `max_tokens` exceed context limit: 199000 + 4096 > 200000",
+            f"input length and `max_tokens` exceed context limit: 199000 + 4096 > 200000. {SHORTER}",
         ),
         (
             400,

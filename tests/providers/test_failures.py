@@ -273,6 +273,6 @@ def test_a_time_out_says_after_how_long() -> None:
 def test_a_conversation_that_is_too_long_comes_with_what_to_do_about_it() -> None:
     error = ContextTooLong("OpenAI returned HTTP 400: maximum context length is 8192 tokens.", status=400)
     assert explain(error) == (
-        "Provider returned an error: OpenAI returned HTTP 400: maximum context length is 8192 tokens. Set context_window, "
-        "so that the oldest messages are left out, or go on with a model that has a longer window."
+        "Provider returned an error: OpenAI returned HTTP 400: maximum context length is 8192 tokens. "
+        "Set context_window, so that the oldest messages are left out, or go on with a model that has a longer window."
     )
