@@ -7,7 +7,7 @@ if not defined AAR_COMMAND set "AAR_COMMAND=aar"
 if not defined ZED_AGENT_HOST set "ZED_AGENT_HOST=127.0.0.1"
 if not defined ZED_AGENT_PORT set "ZED_AGENT_PORT=8000"
 where "%AAR_COMMAND%" >nul 2>nul || if not exist "%AAR_COMMAND%" (
-    echo aar was not found. Install it with the extra acp, or set AAR_COMMAND to its full path. 1>&2
+    echo aar was not found. Install Aar, or set AAR_COMMAND to its full path. 1>&2
     exit /b 127
 )
 if "%~1"=="--http" (
