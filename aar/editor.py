@@ -11,16 +11,19 @@ from aar.tools.editor import (
     editor_file_tools,
     terminal_tool,
 )
+from aar.tools.noted_files import Note, noted_file_tools
 from aar.tools.registry import ToolContext, ToolSpec
 
 __all__ = [
     "EditorFiles",
     "EditorTerminals",
+    "Note",
     "TerminalExit",
     "TerminalOutput",
     "ToolContext",
     "ToolSpec",
     "editor_file_tools",
     "editor_servers",
+    "noted_file_tools",
     "terminal_tool",
 ]

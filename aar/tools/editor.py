@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from posixpath import normpath
 from typing import NamedTuple, Protocol
 
 import trio
@@ -18,7 +17,8 @@ from aar.errors import AarError, ToolError
 from aar.messages.tools import SideEffect
 from aar.safety.opening import open_folder
 from aar.safety.paths import PathGuard
-from aar.tools.files import FILE_TOOLS, edited, read_file, require_writable, shown_lines
+from aar.tools.files import FILE_TOOLS, edit_file, edited, read_file, require_writable, shown_lines
+from aar.tools.noted_files import spelled_path, text_before
 from aar.tools.registry import ToolContext, ToolSpec
 from aar.tools.threads import in_thread
 
@@ -36,7 +36,7 @@ class EditorFiles(Protocol):
         """The text of a file with what is not saved yet."""
 
     async def write(self, ctx: ToolContext, path: str, text: str, old: str | None) -> None:
-        """Replace a file. `old` is the text that was read before, as far as it was."""
+        """Replace a file. `old` is what it was, for showing the change; `None` where that is not known."""
 
 
 class TerminalExit(NamedTuple):
@@ -90,26 +90,23 @@ def _reading(editor: EditorFiles) -> ToolSpec:
 
 def _writing(editor: EditorFiles) -> ToolSpec:
     async def write(ctx: ToolContext, path: str, content: str) -> str:
-        await _write(editor, ctx, path, content, None)
+        await _write(editor, ctx, path, content, await text_before(ctx, path))
         return f"Wrote {len(content.encode())} bytes to {ctx.paths.resolve(path)}"
 
     return replace(FILE_TOOLS["write_file"], handler=write, execution="sequential")
 
 
 def _editing(editor: EditorFiles, *, reads: bool) -> ToolSpec:
-    on_disk = FILE_TOOLS["edit_file"]
-
     async def edit(ctx: ToolContext, path: str, old_string: str, new_string: str) -> str:
         text = await _text_of(editor, ctx, path) if reads else None
         if text is None:
-            assert on_disk.handler is not None
-            done: str = await on_disk.handler(ctx, path, old_string, new_string)
-            return done
+            return await edit_file(ctx, path, old_string, new_string)
         name = ctx.paths.resolve(path)
         await _write(editor, ctx, path, edited(text, old_string, new_string, name), text)
         return f"Edited {name}: replaced 1 occurrence"
 
-    return replace(on_disk, handler=edit, execution="sequential")  # each must see what the one before it wrote
+    # One after another: each must see what the one before it wrote.
+    return replace(FILE_TOOLS["edit_file"], handler=edit, execution="sequential")
 
 
 async def _text_of(editor: EditorFiles, ctx: ToolContext, path: str) -> str | None:
@@ -117,7 +114,7 @@ async def _text_of(editor: EditorFiles, ctx: ToolContext, path: str) -> str | No
     is_empty = await in_thread(lambda: _is_empty(ctx.paths, path))
     with trio.move_on_after(READING_TIMEOUT):
         try:
-            text = await editor.read(ctx, _name_for_editor(ctx, path))
+            text = await editor.read(ctx, spelled_path(ctx, path))
         except AarError:
             return None
         return text if text or is_empty else None  # some editors give an empty text for what they cannot read
@@ -133,7 +130,7 @@ def _is_empty(paths: PathGuard, path: str) -> bool:
 async def _write(editor: EditorFiles, ctx: ToolContext, path: str, text: str, old: str | None) -> None:
     await in_thread(lambda: _make_room(ctx.paths, path))
     with trio.move_on_after(WRITING_TIMEOUT) as limit:
-        await editor.write(ctx, _name_for_editor(ctx, path), text, old)
+        await editor.write(ctx, spelled_path(ctx, path), text, old)
     if limit.cancelled_caught:
         raise ToolError("exception", f"the editor did not write {path} within {WRITING_TIMEOUT:g} s")
 
@@ -147,13 +144,6 @@ def _make_room(paths: PathGuard, path: str) -> None:
     require_writable(paths, path)
     with open_folder(os.path.dirname(target), create=True):
         pass
-
-
-def _name_for_editor(ctx: ToolContext, path: str) -> str:
-    """As the user sees it: with links that lead into the project, unless that would name another file."""
-    spelled = normpath(os.path.join(ctx.cwd, path))
-    resolved = ctx.paths.resolve(path)
-    return spelled if os.path.realpath(spelled) == resolved else resolved
 
 
 # --- terminals ----------------------------------------------------------------------------------

@@ -15,7 +15,16 @@ from aar.safety.paths import PathGuard
 from aar.tools.registry import ToolContext, ToolSpec
 from aar.tools.threads import in_thread
 
-__all__ = ["FILE_TOOLS", "MAX_FILE_BYTES", "edited", "read_file", "require_writable", "shown_lines"]
+__all__ = [
+    "FILE_TOOLS",
+    "MAX_FILE_BYTES",
+    "edit_file",
+    "edited",
+    "read_file",
+    "require_writable",
+    "shown_lines",
+    "write_file",
+]
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """No more of a file is held in memory."""

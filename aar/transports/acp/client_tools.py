@@ -9,11 +9,13 @@ from typing import Any, Protocol
 import trio
 
 from aar.editor import (
+    Note,
     TerminalExit,
     TerminalOutput,
     ToolContext,
     ToolSpec,
     editor_file_tools,
+    noted_file_tools,
     terminal_tool,
 )
 from aar.errors import AarError, ProtocolError
@@ -37,11 +39,17 @@ class Watchers(Protocol):
 def client_tools(
     connection: Connection, client: ClientCapabilities, config: AgentConfig, watchers: Watchers
 ) -> list[ToolSpec]:
-    """The tools that work through this client, each in the place of a built-in one that is enabled, and terminals.
+    """The tools that work through this client, or tell it what they change, and its terminals.
 
-    A terminal is outside of every sandbox: where one is asked for, there are no terminals.
+    Files are those of built-in tools that are enabled. A terminal is outside of every sandbox: where one is asked for,
+    there are no terminals.
     """
-    files = editor_file_tools(_Files(connection, watchers), reads=client.can_read_files, writes=client.can_write_files)
+
+    def note(ctx: ToolContext, path: str, old: str | None, new: str) -> None:
+        watchers.note_change(ctx.session_id, ctx.tool_call_id, Change(path, old, new))
+
+    files = [] if client.can_write_files else noted_file_tools(note)
+    files += editor_file_tools(_Files(connection, note), reads=client.can_read_files, writes=client.can_write_files)
     tools = [tool for tool in files if tool.name in config.tools.enabled_builtins]
     if client.has_terminals and config.safety.sandbox.mode == "local":
         tools.append(terminal_tool(_Terminals(connection, watchers)))
@@ -49,9 +57,9 @@ def client_tools(
 
 
 class _Files:
-    def __init__(self, connection: Connection, watchers: Watchers) -> None:
+    def __init__(self, connection: Connection, note: Note) -> None:
         self._connection = connection
-        self._watchers = watchers
+        self._note = note
 
     async def read(self, ctx: ToolContext, path: str) -> str:
         answer = await self._connection.request("fs/read_text_file", {"sessionId": ctx.session_id, "path": path})
@@ -63,8 +71,7 @@ class _Files:
     async def write(self, ctx: ToolContext, path: str, text: str, old: str | None) -> None:
         params = {"sessionId": ctx.session_id, "path": path, "content": text}
         await self._connection.request("fs/write_text_file", params)
-        if old is not None:
-            self._watchers.note_change(ctx.session_id, ctx.tool_call_id, Change(path, old, text))
+        self._note(ctx, path, old, text)
 
 
 class _Terminals:

@@ -29,7 +29,7 @@ from aar.transports.acp.modes import mode_of, modes_of, options_of
 from aar.transports.acp.permissions import Questions
 from aar.transports.acp.previews import whole_change
 from aar.transports.acp.rpc import Call, Connection
-from aar.transports.acp.tool_views import Change
+from aar.transports.acp.tool_views import LARGEST_DIFF, Change
 from aar.transports.acp.updates import Updates
 from aar.usage import context_tokens
 
@@ -191,9 +191,9 @@ class LiveSession:
 
     async def _show(self, record: Recorded, questions: Questions) -> None:
         event = record.event
-        if isinstance(event, ToolCall):
+        if isinstance(event, ToolCall) and not self._updates.knows_change(event.tool_call_id):
             change = await whole_change(event, self.handle.cwd, self._forbidden)
-            if change is not None:
+            if change is not None and not self._updates.knows_change(event.tool_call_id):
                 self._updates.note_change(event.tool_call_id, change)
         for update in self._of(record):
             await self.tell(update)
@@ -267,7 +267,8 @@ class LiveSession:
     # --- what tools of the client's have to tell ---
 
     def note_change(self, call_id: str, change: Change) -> None:
-        self._updates.note_change(call_id, change)
+        if len(change.old or "") + len(change.new) <= LARGEST_DIFF:
+            self._updates.note_change(call_id, change)
 
     async def show_terminal(self, call_id: str, terminal_id: str) -> None:
         """The call runs in this terminal of the client's."""

@@ -38,8 +38,8 @@ def _whole(name: str, proposed: Change, forbidden: Callable[[str], str | None]) 
         return proposed
     if text is None or len(text) + len(proposed.new) > LARGEST_DIFF:
         return proposed
-    if name == "write_file":
-        return proposed._replace(old=text)
+    if name == "write_file":  # where nobody is asked it may have been written by now; the tool says what was before
+        return proposed if text == proposed.new else proposed._replace(old=text)
     old, new = (part.replace("\r\n", "\n") for part in (proposed.old or "", proposed.new))
     text = text.replace("\r\n", "\n")
     return proposed._replace(old=text, new=text.replace(old, new)) if old and text.count(old) == 1 else proposed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -178,9 +179,9 @@ def _lines(arguments: dict[str, Any]) -> str:
 
 
 def _command(arguments: dict[str, Any]) -> str:
-    words: Sequence[Any] = arguments.get("args") if isinstance(arguments.get("args"), list) else []  # type: ignore[assignment]
-    command = arguments.get("command")
-    return " ".join([command if isinstance(command, str) else "", *map(str, words)]).strip()
+    command, args = arguments.get("command"), arguments.get("args")
+    words = [shlex.quote(str(word)) for word in args] if isinstance(args, list) else []
+    return " ".join([command if isinstance(command, str) else "", *words]).strip()
 
 
 def _code(text: str) -> str:

@@ -102,9 +102,14 @@ class Updates:
 
     def note_change(self, call_id: str, change: Change) -> None:
         """What a call does to a file: before the call is shown, or again when the tool knows better."""
-        self._changes[call_id] = change
         if call_id in self.calls:
             self.calls[call_id].change = change
+        else:
+            self._changes[call_id] = change
+
+    def knows_change(self, call_id: str) -> bool:
+        """Whether a call that is still to be shown has noted its change by now."""
+        return call_id in self._changes
 
     def note_terminal(self, call_id: str, terminal_id: str) -> Update | None:
         """A terminal of the client's that this call runs in."""
@@ -254,7 +259,7 @@ class Updates:
         yield _tool_update(output.tool_call_id, content=content)
 
     def _result(self, result: ToolResult) -> Iterator[Update]:
-        call_id, shown = result.tool_call_id, self.calls.get(result.tool_call_id)
+        call_id, shown = result.tool_call_id, self.calls.pop(result.tool_call_id, None)
         status = "failed" if result.is_error else "completed"
         more: Update = {"content": self._result_content(shown, result), "rawOutput": {"text": result.output}}
         if shown is not None and self._is_live_terminal(shown):

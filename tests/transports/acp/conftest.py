@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,14 @@ class Editor:
     _methods: dict[int, str] = field(default_factory=dict)
     _scopes: dict[Any, trio.CancelScope] = field(default_factory=dict)
     _came: trio.Event = field(default_factory=trio.Event)
+    _writing: trio.Lock = field(default_factory=trio.Lock)
+    _may_read: trio.Event = field(default_factory=trio.Event)
 
     # --- sending ---
 
     async def write(self, data: bytes) -> None:
-        await self.process.stdin.send_all(data)
+        async with self._writing:
+            await self.process.stdin.send_all(data)
 
     async def send(self, message: dict[str, Any]) -> None:
         await self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -147,13 +150,22 @@ class Editor:
         chunks = [one for one in self.updates(session_id, after=after) if one["sessionUpdate"] == kind]
         return "".join(chunk["content"]["text"] for chunk in chunks)
 
+    def stop_reading(self) -> None:
+        self._may_read = trio.Event()
+
+    def go_on_reading(self) -> None:
+        self._may_read.set()
+
     async def listen(self) -> None:
         rest = b""
-        async for data in self.process.stdout:
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self._take(line)
-            self._wake()
+        self._may_read.set()
+        with suppress(trio.ClosedResourceError):  # a test has closed it
+            async for data in self.process.stdout:
+                await self._may_read.wait()
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._take(line)
+                self._wake()
         self.is_at_end = True
         self._wake()
 
@@ -194,10 +206,8 @@ class Editor:
                 error = {"code": refused.code, "message": refused.message}
         with trio.CancelScope(shield=True):
             outcome = {"result": result} if error is None else {"error": error}
-            try:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self.send({"id": frame["id"], **outcome})
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                pass
 
     # --- what tests do again and again ---
 

@@ -11,7 +11,12 @@ import trio
 
 from tests.transports.acp.conftest import Refused
 
+BROKEN = {"name": "broken", "command": "/no/such/program", "args": []}
 PLAIN = Path(__file__).parents[2] / "mcp" / "servers" / "plain.py"
+
+
+def shows(words):
+    return lambda frame: words in str(frame.get("params", {}).get("update", {}).get("content"))
 
 
 def of_call(client, session, *, after=0):
@@ -160,13 +165,8 @@ async def test_what_tools_give_is_shown_in_its_form(editor, place, model):
         assert "File not found" in done[2]["content"][0]["content"]["text"]
         new = {"type": "diff", "path": str(place.project / "n/new.txt"), "newText": "new\n"}
         assert done[3]["content"] == [new]
-        over = {
-            "type": "diff",
-            "path": str(place.project / "a b.txt"),
-            "oldText": "first\nsecond\n",
-            "newText": "third\n",
-        }
-        assert done[4]["content"] == [over]
+        over = {"type": "diff", "path": str(place.project / "a b.txt"), "newText": "third\n"}
+        assert done[4]["content"] == [{**over, "oldText": "first\nsecond\n"}]
         starts = [one for one in of_call(client, session) if one["sessionUpdate"] == "tool_call"]
         assert starts[0]["title"] == "Read a b.txt (from line 2)"
         assert starts[0]["locations"] == [{"path": str(place.project / "a b.txt"), "line": 2}]
@@ -211,9 +211,7 @@ async def test_output_of_a_running_command_is_shown_as_it_comes(editor, place, m
     async with editor("--yes") as client:
         session = await client.new(place.project)
         prompt = await client.begin_prompt(session, "run it")
-        live = await client.until(
-            lambda frame: "first" in str(frame.get("params", {}).get("update", {}).get("content"))
-        )
+        live = await client.until(shows("first"))
         assert "second" not in str(live["params"]["update"]["content"])
         await trio.Path(place.project / "go").write_text("go\n")
         await client.answer_to(prompt)
@@ -246,15 +244,14 @@ async def test_the_servers_of_an_editor_bring_their_tools(editor, place, model):
         assert "'old' was left out" in client.text(session)
         names = [tool["function"]["name"] for tool in model.requests[0]["tools"]]
         assert "echo" in names
+        assert of_call(client, session)[-1]["status"] == "completed"
 
 
 @pytest.mark.covers("ACP-42")
 async def test_a_server_that_cannot_be_started_is_told_and_nothing_else_fails(editor, place, model):
     model.says("I do without.")
     async with editor() as client:
-        session = await client.new(
-            place.project, mcpServers=[{"name": "broken", "command": "/no/such/program", "args": []}]
-        )
+        session = await client.new(place.project, mcpServers=[BROKEN])
         told = await client.until(lambda frame: "MCP setup failed for this session" in str(frame))
         assert "broken" in told["params"]["update"]["content"]["text"]
         assert await client.prompt(session, "go on") == "end_turn"

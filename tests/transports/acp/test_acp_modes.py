@@ -1,0 +1,193 @@
+"""Modes, options and the choice of a model: in memory, told from every side, in force from the next call on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import trio
+
+from aar.messages.settings import AgentConfig
+from aar.transports.acp.modes import mode_of, option_patch, options_of
+
+BOOLEANS = {"session": {"configOptions": {"boolean": {}}}}
+
+
+def current(options):
+    return {option["id"]: option["currentValue"] for option in options}
+
+
+@pytest.mark.covers("ACP-20")
+@pytest.mark.parametrize(
+    ("read_only", "writes", "execute", "expected"),
+    [
+        (True, False, False, ("read-only", False, False, True)),
+        (True, True, True, ("read-only", False, False, True)),
+        (False, True, True, ("review", False, False, False)),
+        (False, False, False, ("auto", True, True, False)),
+        (False, False, True, ("review", True, False, False)),
+        (False, True, False, ("review", False, True, False)),
+    ],
+)
+def test_settings_amount_to_a_mode_and_three_switches(read_only, writes, execute, expected):
+    safety = {
+        "read_only": read_only,
+        "require_approval_for_writes": writes,
+        "require_approval_for_execute": execute,
+    }
+    config = AgentConfig.model_validate({"safety": safety})
+    assert mode_of(config.safety) == expected[0]
+    values = current(options_of(config, config, booleans=True))
+    assert (values["auto_approve_writes"], values["auto_approve_execute"], values["read_only"]) == expected[1:]
+
+
+@pytest.mark.covers("ACP-16", "ACP-17", "ACP-21")
+async def test_a_mode_changes_settings_in_memory_alone_and_is_told_in_both_ways(editor, place):
+    place.configure(safety={"require_approval_for_writes": False, "require_approval_for_execute": False})
+    before = (place.home / "config.json").read_text()
+    async with editor() as client:
+        session = await client.new(place.project)
+        for mode in ("read-only", "review", "auto", "read-only"):
+            at = len(client.frames)
+            assert await client.ask("session/set_mode", sessionId=session, modeId=mode) == {}
+            assert client.kinds(session, after=at) == ["current_mode_update", "config_option_update"]
+            first, second = client.updates(session, after=at)
+            assert first["currentModeId"] == mode
+            assert current(second["configOptions"])["mode"] == mode
+        refused = await client.refusal("session/set_mode", sessionId=session, modeId="yolo")
+        assert refused.code == -32602
+        assert refused.message.startswith("Unknown session mode: 'yolo'")
+        assert (await client.refusal("session/set_mode", sessionId=session)).code == -32602
+        other = await client.ask("session/new", cwd=str(place.project), mcpServers=[])
+        assert other["modes"]["currentModeId"] == "auto"
+        again = await client.ask("session/load", sessionId=session, cwd=str(place.project), mcpServers=[])
+        assert again["modes"]["currentModeId"] == "read-only"
+    assert (place.home / "config.json").read_text() == before
+    async with editor() as client:
+        fresh = await client.ask("session/resume", sessionId=session, cwd=str(place.project), mcpServers=[])
+        assert fresh["modes"]["currentModeId"] == "auto"
+
+
+@pytest.mark.covers("ACP-18")
+async def test_a_client_that_knows_switches_gets_three_of_them(editor, place):
+    async with editor(**BOOLEANS) as client:
+        answer = await client.ask("session/new", cwd=str(place.project), mcpServers=[])
+        session = answer["sessionId"]
+        assert [(one["id"], one["type"]) for one in answer["configOptions"]] == [
+            ("model", "select"),
+            ("mode", "select"),
+            ("auto_approve_writes", "boolean"),
+            ("auto_approve_execute", "boolean"),
+            ("read_only", "boolean"),
+        ]
+
+        async def switch(option: str, value: bool) -> dict[str, object]:
+            params = {"sessionId": session, "configId": option, "type": "boolean", "value": value}
+            return current((await client.ask("session/set_config_option", **params))["configOptions"])
+
+        off = {"model": "generic/tiny", "auto_approve_writes": False, "auto_approve_execute": False, "read_only": False}
+        assert await switch("auto_approve_writes", True) == {**off, "mode": "review", "auto_approve_writes": True}
+        on = {"auto_approve_writes": True, "auto_approve_execute": True}
+        assert await switch("auto_approve_execute", True) == {**off, **on, "mode": "auto"}
+        assert await switch("read_only", True) == {**off, "mode": "read-only", "read_only": True}
+        assert await switch("read_only", False) == {**off, **on, "mode": "auto"}
+        wrong = {"sessionId": session, "configId": "read_only", "value": "yes"}
+        assert (await client.refusal("session/set_config_option", **wrong)).code == -32602
+
+
+@pytest.mark.covers("ACP-19", "ACP-24")
+async def test_a_model_is_chosen_by_its_profile_and_asked_from_then_on(editor, place, model):
+    fast = {"name": "generic", "model": "mini", "base_url": model.url, "api_key": "sk-of-the-profile"}
+    place.configure(providers={"fast": fast})
+    model.says("Tiny.").says("Mini.").says("Tiny again.")
+    async with editor("--api-key", "sk-of-the-flag") as client:
+        answer = await client.ask("session/new", cwd=str(place.project), mcpServers=[])
+        session, option = answer["sessionId"], answer["configOptions"][0]
+        assert (option["id"], option["category"], option["type"]) == ("model", "model", "select")
+        assert option["currentValue"] == "generic/tiny"
+        assert option["options"] == [
+            {"value": "generic/tiny", "name": "generic/tiny"},
+            {"value": "fast", "name": "generic/mini"},
+        ]
+
+        async def choose(value: object) -> list[dict[str, object]]:
+            params = {"sessionId": session, "configId": "model", "value": value}
+            return (await client.ask("session/set_config_option", **params))["configOptions"]
+
+        await client.prompt(session, "one")
+        options = await choose("fast")
+        assert [one["id"] for one in options] == ["model", "mode"]
+        assert options[0]["currentValue"] == "fast"
+        await client.prompt(session, "two")
+        assert (await choose("generic/tiny"))[0]["currentValue"] == "generic/tiny"
+        await client.prompt(session, "three")
+        assert [one["model"] for one in model.requests] == ["tiny", "mini", "tiny"]
+        keys = [one["authorization"] for one in model.headers]
+        assert keys == ["bearer sk-of-the-flag", "bearer sk-of-the-profile", "bearer sk-of-the-flag"]
+        for value in (7, "", None):
+            wrong = {"sessionId": session, "configId": "model", "value": value}
+            assert (await client.refusal("session/set_config_option", **wrong)).code == -32602
+        wrong = {"sessionId": session, "configId": "colour", "value": "red"}
+        assert (await client.refusal("session/set_config_option", **wrong)).message == "Unknown config option: 'colour'"
+        everything = json.dumps(client.frames)
+        assert "sk-of-the" not in everything
+
+
+@pytest.mark.covers("ACP-23")
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("claude-x", "anthropic/claude-x"),
+        ("gpt-x", "openai/gpt-x"),
+        ("o1-x", "openai/o1-x"),
+        ("o3-x", "openai/o3-x"),
+        ("o4-x", "openai/o4-x"),
+        ("chatgpt-x", "openai/chatgpt-x"),
+        ("gemini-x", "gemini/gemini-x"),
+        ("llama-x", "ollama/llama-x"),
+        ("gemini/anything", "gemini/anything"),
+        ("fast", "openai/o9"),
+    ],
+)
+def test_a_model_that_is_no_profile_goes_to_the_provider_that_its_name_tells(name, label):
+    config = AgentConfig.model_validate(
+        {
+            "provider": {"name": "anthropic", "model": "claude", "api_key": "sk-secret"},
+            "providers": {"fast": {"name": "openai", "model": "o9"}},
+        }
+    )
+    changed = config.patched(option_patch(config, config, "model", name)).resolve_provider()
+    assert changed.label == label
+    assert changed.api_key == ("sk-secret" if changed.name == "anthropic" else "")
+
+
+@pytest.mark.covers("ACP-23")
+async def test_the_old_method_for_models_is_gone(editor, place):
+    async with editor() as client:
+        session = await client.new(place.project)
+        assert (await client.refusal("session/set_model", sessionId=session, modelId="x")).code == -32601
+
+
+@pytest.mark.covers("ACP-22")
+async def test_a_change_during_a_prompt_is_in_force_for_its_next_tool_call(editor, place, model):
+    hold = trio.Event()
+    model.calls("write_file", path="a.txt", content="a")
+    model.says("Now", " the other.", wait=hold, calls=(("write_file", {"path": "b.txt", "content": "b"}),))
+    model.says("Done.")
+    async with editor() as client:
+        client.decides("reject_once")
+        session = await client.new(place.project)
+        prompt = await client.begin_prompt(session, "write both")
+        await client.until(lambda frame: "Now" in str(frame.get("params", {}).get("update", {}).get("content")))
+        await client.ask("session/set_mode", sessionId=session, modeId="auto")
+        hold.set()
+        assert await client.answer_to(prompt) == {"stopReason": "end_turn"}
+        assert len(client.asked) == 1
+        assert [(place.project / name).exists() for name in ("a.txt", "b.txt")] == [False, True]
+
+
+@pytest.mark.covers("ACP-28")
+@pytest.mark.parametrize("value", [True, "5", float("nan"), float("inf"), -1])
+def test_a_time_limit_for_answers_is_a_number_of_seconds(value):
+    with pytest.raises(ValueError, match="acp_approval_timeout"):
+        AgentConfig.model_validate({"safety": {"acp_approval_timeout": value}})
