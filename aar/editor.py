@@ -1,8 +1,7 @@
-"""What a transport needs to let tools work through an editor, and to take MCP servers from one."""
+"""What a transport needs to let tools work through an editor, and to show what they change."""
 
 from __future__ import annotations
 
-from aar.mcp.entries import editor_servers
 from aar.tools.editor import (
     EditorFiles,
     EditorTerminals,
@@ -23,7 +22,6 @@ __all__ = [
     "ToolContext",
     "ToolSpec",
     "editor_file_tools",
-    "editor_servers",
     "noted_file_tools",
     "terminal_tool",
 ]

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, NoReturn
 import trio
 
 from aar.client import SessionHandle
-from aar.editor import editor_servers
 from aar.errors import AarError, ActorStopped, ConfigError, InvalidMessage, SessionClosed, SessionNotFound
 from aar.messages.events import ApprovalResolved, Compacted, TurnEnded
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
+from aar.runtime import editor_mcp_servers
 from aar.transports.acp.client_tools import client_tools
 from aar.transports.acp.commands import CLEARED, commands_update, run_command
 from aar.transports.acp.content import prompt_text
@@ -55,6 +55,7 @@ class Agent:
     def __init__(self, house: House, connection: Connection, client: ClientCapabilities, nursery: trio.Nursery) -> None:
         self._sessions = house.sessions
         self._remark = house.remark
+        self._servers = house.servers
         self._shop = Shop(connection, client, house.config, nursery, house.says_yes)
         self._tools = client_tools(connection, client, house.config, self)
         self._live: dict[str, LiveSession] = {}
@@ -85,7 +86,7 @@ class Agent:
     # --- opening ---
 
     async def _new(self, call: Call) -> Reply:
-        wish = _wish(call.params)
+        wish = self._wish(call.params)
         handle = await self._sessions.open(
             wish.cwd, config=self._shop.config, tools=self._tools, mcp_servers=wish.servers
         )
@@ -101,7 +102,7 @@ class Agent:
         return self._opened(live, wish)
 
     async def _fork(self, call: Call) -> Reply:
-        wish, source = _wish(call.params), text_of(call.params, "sessionId")
+        wish, source = self._wish(call.params), text_of(call.params, "sessionId")
         try:
             handle = await self._sessions.fork(
                 source, at_message=_fork_index(call.params), cwd=wish.cwd, tools=self._tools, mcp_servers=wish.servers
@@ -113,7 +114,7 @@ class Agent:
         return self._opened(self._adopt(handle), wish, with_id=True)
 
     async def _loaded(self, params: dict[str, Any], missing: str) -> tuple[LiveSession, _Wish]:
-        wish, session_id = _wish(params), text_of(params, "sessionId")
+        wish, session_id = self._wish(params), text_of(params, "sessionId")
         try:
             handle = await self._sessions.load(
                 session_id, cwd=wish.cwd, config=self._shop.config, tools=self._tools, mcp_servers=wish.servers
@@ -122,6 +123,12 @@ class Agent:
             raise RpcError(NOT_FOUND, missing.format(session_id)) from error
         known = self._live.get(session_id)
         return (known if known is not None and not known.is_gone else self._adopt(handle)), wish
+
+    def _wish(self, params: dict[str, Any]) -> _Wish:
+        """The client's own servers, and those of the user that it does not have."""
+        named, remarks = editor_mcp_servers(entries_of(params))
+        taken = {server.name for server in named}
+        return _Wish(folder_of(params), (*named, *(one for one in self._servers if one.name not in taken)), remarks)
 
     def _adopt(self, handle: SessionHandle) -> LiveSession:
         live = self._live[handle.session_id] = LiveSession(handle, self._shop)
@@ -239,10 +246,6 @@ class Agent:
         live = self._live.get(session_id)
         if live is not None:
             await live.show_terminal(call_id, terminal_id)
-
-
-def _wish(params: dict[str, Any]) -> _Wish:
-    return _Wish(folder_of(params), *editor_servers(entries_of(params)))
 
 
 def _fork_index(params: dict[str, Any]) -> int | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from aar.client import Sessions
 from aar.config import secret_values
 from aar.errors import ConfigError
 from aar.logs import configure_logging
+from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import open_runtime, session_store
 from aar.transports.cli.exits import Told
@@ -18,6 +20,7 @@ from aar.transports.cli.finding import with_model
 from aar.transports.cli.flags import SettingFlags
 from aar.transports.cli.home import home_folder
 from aar.transports.cli.opening import here, loaded_settings, watched
+from aar.transports.cli.servers import named_servers
 
 __all__ = ["House", "open_house"]
 
@@ -27,11 +30,12 @@ logger = logging.getLogger(__name__)
 class House(NamedTuple):
     """The sessions of this process and the settings that new ones get. `remark` is for whoever opens one.
 
-    `says_yes`: every question is answered beforehand.
+    `servers` are the MCP servers of the user, for every session; `says_yes`: all questions are answered beforehand.
     """
 
     sessions: Sessions
     config: AgentConfig
+    servers: tuple[McpServer, ...] = ()
     remark: str = ""
     says_yes: bool = False
 
@@ -48,7 +52,7 @@ class _Remarks:
 
 
 @asynccontextmanager
-async def open_house(flags: SettingFlags) -> AsyncIterator[House]:
+async def open_house(flags: SettingFlags, mcp: Path | None) -> AsyncIterator[House]:
     """A runtime for the settings in force. Raises `ConfigError`."""
     loaded = watched(loaded_settings(flags))
     remarks = _Remarks()
@@ -60,9 +64,10 @@ async def open_house(flags: SettingFlags) -> AsyncIterator[House]:
     configure_logging(config.log_level, config.log_file, secrets=secret_values(config))
     _warn_of_timeouts(config)
     home = home_folder()
+    servers = named_servers(mcp, home)
     store = session_store(config, home=home, cwd=_folder(str(home)))
     async with open_runtime(config, store=store, home=home) as runtime:
-        yield House(runtime.sessions, config, remark, flags.says_yes)
+        yield House(runtime.sessions, config, servers, remark, flags.says_yes)
 
 
 def _folder(otherwise: str) -> str:

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
@@ -45,19 +46,19 @@ METHODS = frozenset(
 logger = logging.getLogger(__name__)
 
 
-def serve_process(flags: SettingFlags, greeting: Greeting) -> int:
+def serve_process(flags: SettingFlags, mcp: Path | None, greeting: Greeting) -> int:
     """Serve until the client leaves or a signal ends it. Answers with the exit code."""
-    return run_to_code(partial(_serve, flags, greeting))
+    return run_to_code(partial(_serve, flags, mcp, greeting))
 
 
-async def _serve(flags: SettingFlags, greeting: Greeting) -> int:
+async def _serve(flags: SettingFlags, mcp: Path | None, greeting: Greeting) -> int:
     stdio = take_stdio()
     outlet = Outlet(stdio.write)
     try:
         async with trio.open_nursery() as nursery:
             connection = Connection(partial(read_some, stdio.read), outlet)
             await nursery.start(_watch_signals, connection)
-            front = Front(flags, connection, greeting.client)
+            front = Front(flags, mcp, connection, greeting.client)
             nursery.start_soon(front.keep_house)
             await connection.run(front, greeting.received)
             nursery.cancel_scope.cancel()
@@ -81,8 +82,11 @@ async def _watch_signals(connection: Connection, *, task_status: trio.TaskStatus
 class Front:
     """What the client talks to. Says at once what needs no sessions, and lets everything else wait for them."""
 
-    def __init__(self, flags: SettingFlags, connection: Connection, client: ClientCapabilities | None = None) -> None:
+    def __init__(
+        self, flags: SettingFlags, mcp: Path | None, connection: Connection, client: ClientCapabilities | None = None
+    ) -> None:
         self._flags = flags
+        self._mcp = mcp
         self._connection = connection
         self._client = client or ClientCapabilities()
         self._is_wanted = trio.Event()
@@ -139,7 +143,7 @@ class Front:
         from aar.transports.acp.agent import Agent
         from aar.transports.acp.house import open_house
 
-        async with open_house(self._flags) as house, trio.open_nursery() as nursery:
+        async with open_house(self._flags, self._mcp) as house, trio.open_nursery() as nursery:
             self._agent = Agent(house, self._connection, self._client, nursery)
             self._is_settled.set()
             await trio.sleep_forever()

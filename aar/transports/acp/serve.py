@@ -14,17 +14,22 @@ from aar.transports.acp.frames import LineBuffer, RpcError, decoded, encoded
 from aar.transports.acp.handshake import Greeting, capabilities_of, initialize_result
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from aar.transports.cli.flags import SettingFlags
 
 __all__ = ["acp"]
 
 
-def acp(*, flags: SettingFlags) -> int:
-    """Serve one client over standard input and output until it leaves. Answers with the exit code, 0."""
+def acp(*, flags: SettingFlags, mcp: Path | None = None) -> int:
+    """Serve one client over standard input and output until it leaves. Answers with the exit code, 0.
+
+    `mcp` is a file of MCP servers that every session gets, instead of the user's own.
+    """
     greeting = _greet()
     from aar.transports.acp.process import serve_process
 
-    return serve_process(flags, greeting)
+    return serve_process(flags, mcp, greeting)
 
 
 def _greet() -> Greeting:

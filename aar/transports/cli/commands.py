@@ -174,4 +174,4 @@ def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) 
         return USAGE
     from aar.transports.acp.serve import acp
 
-    return acp(flags=flags)
+    return acp(flags=flags, mcp=http.mcp)

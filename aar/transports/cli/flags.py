@@ -171,11 +171,11 @@ class HttpFlags:
     mcp: McpFile = None
 
     def given(self) -> list[str]:
-        """The flags that were given, without `--http` itself."""
+        """The flags that were given, without `--http` itself and what holds without it, too."""
         return [
             f"--{name.replace('_', '-')}"
             for name, value in vars(self).items()
-            if name != "http" and value not in (None, False)
+            if name not in ("http", "mcp") and value not in (None, False)
         ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -245,6 +246,20 @@ async def test_the_servers_of_an_editor_bring_their_tools(editor, place, model):
         names = [tool["function"]["name"] for tool in model.requests[0]["tools"]]
         assert "echo" in names
         assert of_call(client, session)[-1]["status"] == "completed"
+
+
+async def test_the_servers_of_the_user_are_there_as_well(editor, place, model):
+    place.home.mkdir()
+    entry = {"transport": "stdio", "command": sys.executable, "args": [str(PLAIN)]}
+    (place.home / "mcp_servers.json").write_text(json.dumps([{"name": "mine", **entry}, {"name": "same", **entry}]))
+    model.calls("echo", text="hello").says("Done.")
+    same = {"name": "same", "command": "/no/such/program", "args": []}
+    async with editor("--yes") as client:
+        session = await client.new(place.project, mcpServers=[same])
+        await client.until(shows("MCP setup failed"))
+        await client.prompt(session, "use it")
+        names = [tool["function"]["name"] for tool in model.requests[0]["tools"]]
+        assert [name for name in names if "echo" in name] == ["echo"]
 
 
 @pytest.mark.covers("ACP-42")
