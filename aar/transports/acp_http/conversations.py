@@ -15,6 +15,7 @@ from aar.messages.mcp import McpServer
 __all__ = ["Conversation", "Conversations"]
 
 IDLE_FOR = 60.0  # seconds an unused session stays open, so that the next run need not read it again
+MOST_IDLE = 100  # sessions that stay open so, the ones used last
 
 
 @dataclass(eq=False)
@@ -98,9 +99,10 @@ class Conversations:
         while True:
             await trio.sleep(IDLE_FOR / 4)
             late = trio.current_time() - IDLE_FOR
-            idle = [key for key, one in self._open.items() if not one.users and one.idle_since <= late]
-            for session_id in idle:
-                await self._close(session_id)
+            idle = sorted((one.idle_since, key) for key, one in self._open.items() if not one.users)
+            for place, (since, session_id) in enumerate(reversed(idle)):
+                if since <= late or place >= MOST_IDLE:
+                    await self._close(session_id)
 
     async def _close(self, session_id: str) -> None:
         conversation = self._open.get(session_id)

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from aar.agent import ApprovalResult
-from aar.errors import ProviderUnavailable
+from aar.errors import ProviderUnavailable, SessionInUse
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.runtime import open_runtime
 from aar.testing import MemoryStore, ScriptedProvider
@@ -410,9 +410,19 @@ async def test_an_idle_session_is_let_go_and_found_again(api, monkeypatch: pytes
         assert (again["session_id"], again["output"]) == (first["session_id"], [said("Two.")])
 
 
-async def _is_free(store: MemoryStore, session_id: str) -> bool:
-    from aar.errors import SessionInUse
+async def test_only_so_many_idle_sessions_stay_open(api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "IDLE_FOR", 2.0)
+    monkeypatch.setattr(conversations, "MOST_IDLE", 1)
+    store = MemoryStore()
+    async with api(ScriptedProvider().text("One.").text("Two."), store=store) as client:
+        first, second = await client.run("go"), await client.run("go")
+        with trio.fail_after(10):
+            while not await _is_free(store, first["session_id"]):
+                pass
+        assert not await _is_free(store, second["session_id"])
 
+
+async def _is_free(store: MemoryStore, session_id: str) -> bool:
     try:
         async with store.open(session_id, create=False):
             return True
