@@ -2,8 +2,8 @@
 
     python -m bench [--quick] [--only NAME] [--json FILE]
 
-NAME is one of the files: startup, steps, streaming, providers, sessions, cancel, journal. The exit code is 0, also when
-a limit is not kept, unless something could not be measured.
+NAME is one of the files: startup, steps, streaming, providers, sessions, cancel, journal, acp. The exit code is 0, also
+when a limit is not kept, unless something could not be measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.table import Row, headline, rendered
 
-PARTS = ("startup", "steps", "streaming", "providers", "sessions", "cancel", "journal")
+PARTS = ("startup", "steps", "streaming", "providers", "sessions", "cancel", "journal", "acp")
 
 
 def main() -> int:
