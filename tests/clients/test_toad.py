@@ -35,6 +35,7 @@ class Screen:
         await self.tmux("send-keys", *names)
 
     async def type(self, text: str) -> None:
+        await self.until("How can I help you today?")  # the empty prompt, which is away while it asks
         await self.tmux("send-keys", "-l", text)
         await self.until(text)
         await self.keys("Enter")

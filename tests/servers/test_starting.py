@@ -84,26 +84,16 @@ def printed(*arguments: str) -> Any:
     return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout)
 
 
-async def test_a_printed_config_starts_its_servers_from_any_folder(tmp_path: Path) -> None:
-    entries = printed()["servers"]
-    assert [(entry["name"], entry["prefix_tools"]) for entry in entries] == [(name, True) for name in TOOLS]
-    for entry in entries:
-        start = StdioServerParameters(
-            command=entry["command"], args=entry["args"], env=environment(tmp_path), cwd=tmp_path
-        )
-        async with Client(start) as client:
-            assert sorted(tool.name for tool in (await client.list_tools()).tools) == TOOLS[entry["name"]]
-
-
-def test_a_config_can_be_printed_for_some_servers_and_for_zed() -> None:
+def test_a_config_for_every_folder_can_be_printed_also_for_zed() -> None:
+    assert [entry["name"] for entry in printed()["servers"]] == list(TOOLS)
     web = {"command": sys.executable, "args": [str(ROOT / "tools" / "web")]}
     assert printed("web") == {"servers": [{"name": "web", **web, "transport": "stdio", "prefix_tools": True}]}
     assert printed("--zed", "web") == {"context_servers": {"web": web}}
 
 
 @pytest.mark.covers("BMCP-08")
-@pytest.mark.parametrize("name", TOOLS)
-def test_aar_lists_the_tools_of_a_sample_config(name: str, tmp_path: Path) -> None:
+def test_aar_lists_the_tools_of_a_sample_config(tmp_path: Path) -> None:
+    name = "gitlab"
     command = [sys.executable, "-m", "aar", "tools", "--mcp", f"tools/{name}.json"]
     variables = environment(tmp_path) | {"AAR_HOME": str(tmp_path / "home")}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60, check=False)
@@ -175,9 +165,8 @@ def test_other_machines_are_let_in_only_with_a_token(tmp_path: Path) -> None:
     assert done.stderr.startswith("0.0.0.0 can be reached from other machines: set MCP_SERVER_TOKEN")
 
 
-@pytest.mark.parametrize("name", TOOLS)
-def test_a_server_ends_quietly_when_its_client_leaves(name: str, tmp_path: Path) -> None:
-    done = run(name, tmp_path=tmp_path)
+def test_a_server_ends_quietly_when_its_client_leaves(tmp_path: Path) -> None:
+    done = run("web", tmp_path=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -11,7 +11,7 @@ from tools.failing import ServiceError
 from tools.rest import Rest
 from tools.signal.settings import E164, Settings, save_settings
 
-__all__ = ["onboard"]
+__all__ = ["Conversation", "onboard"]
 
 ATTEMPTS = 3
 
