@@ -26,6 +26,7 @@ __all__ = [
     "is_request_id",
 ]
 
+DEEPEST = 100  # levels of data that cannot be sent as it is
 LONGEST_LINE = 128 * 1024 * 1024  # bytes; a longer one is dropped as it comes
 
 PARSE_ERROR = -32700
@@ -106,11 +107,11 @@ def is_request_id(value: Any) -> bool:
 
 
 def encoded(message: Message) -> bytes:
-    """One line. What JSON or UTF-8 cannot say (NaN, halves of surrogate pairs) is replaced, not refused."""
+    """One line. What JSON or UTF-8 cannot say (NaN, halves of surrogate pairs, endless depth) is replaced."""
     try:
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
-    except ValueError:
-        text = json.dumps(_sayable(message), ensure_ascii=False, separators=(",", ":"), default=str)
+    except (ValueError, RecursionError):
+        text = json.dumps(_sayable(message, DEEPEST), ensure_ascii=False, separators=(",", ":"), default=str)
     try:
         data = text.encode()
     except UnicodeEncodeError:
@@ -122,11 +123,11 @@ def error_answer(request_id: Any, error: RpcError) -> Message:
     return {"jsonrpc": "2.0", "id": request_id, "error": error.as_error()}
 
 
-def _sayable(value: Any) -> Any:
+def _sayable(value: Any, depth: int) -> Any:
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, dict):
-        return {str(key): _sayable(item) for key, item in value.items()}
+        return {str(key): _sayable(item, depth - 1) for key, item in value.items()} if depth else "…"
     if isinstance(value, list | tuple):
-        return [_sayable(item) for item in value]
+        return [_sayable(item, depth - 1) for item in value] if depth else "…"
     return value

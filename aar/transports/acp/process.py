@@ -108,7 +108,7 @@ class Front:
             return Reply(result)
         if call.method in ("authenticate", "logout"):
             return Reply({})
-        if call.method in METHODS:
+        if call.method in METHODS and (call.wants_answer or call.method == "session/cancel"):
             self._is_wanted.set()
             return None
         if call.wants_answer:

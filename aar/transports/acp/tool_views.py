@@ -19,6 +19,8 @@ __all__ = [
     "kind_of",
     "locations_of",
     "proposed_change",
+    "raw_input",
+    "raw_output",
     "result_content",
     "text_content",
     "title_of",
@@ -26,6 +28,7 @@ __all__ = [
 
 SHOWN = 4000  # characters of a result
 TITLE = 160
+RAW_TEXT = 256 * 1024  # characters of one text among arguments, or of an output
 LARGEST_DIFF = 512 * 1024  # characters of both sides together
 
 _BY_NAME = (
@@ -62,6 +65,23 @@ def kind_of(name: str, effects: Iterable[str]) -> str:
         if any(part in lowered for part in parts) and (is_harmless or kind in ("delete", "move")):
             return kind
     return next((kind for effect, kind in _BY_EFFECT if effect in effects), "other")
+
+
+def raw_input(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with their longest texts cut: clients refuse messages of many megabytes."""
+    return {name: _bounded(value) for name, value in arguments.items()}
+
+
+def raw_output(text: str) -> Item:
+    return {"text": _bounded(text)}
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= RAW_TEXT else f"{value[:RAW_TEXT]}… (cut: {len(value):,} characters)"
+    if isinstance(value, dict):
+        return {key: _bounded(item) for key, item in value.items()}
+    return [_bounded(item) for item in value] if isinstance(value, list) else value
 
 
 def locations_of(arguments: dict[str, Any], cwd: str) -> list[Item]:

@@ -37,6 +37,8 @@ from aar.transports.acp.tool_views import (
     kind_of,
     locations_of,
     proposed_change,
+    raw_input,
+    raw_output,
     result_content,
     title_of,
 )
@@ -219,7 +221,7 @@ class Updates:
         view: Update = {
             "title": title_of(call.tool_name, call.arguments, self.cwd),
             "kind": kind_of(call.tool_name, effects),
-            "rawInput": call.arguments,
+            "rawInput": raw_input(call.arguments),
         }
         if places := locations_of(call.arguments, self.cwd):
             view["locations"] = places
@@ -238,7 +240,7 @@ class Updates:
     def _started(self, started: ToolStarted) -> Iterator[Update]:
         shown = self.calls.get(started.tool_call_id)
         changed = started.data.get("arguments")
-        more = {"rawInput": changed} if isinstance(changed, dict) else {}
+        more = {"rawInput": raw_input(changed)} if isinstance(changed, dict) else {}
         if not self.replaying:
             yield _tool_update(started.tool_call_id, status="in_progress", **more)
         if shown is not None:
@@ -261,7 +263,7 @@ class Updates:
     def _result(self, result: ToolResult) -> Iterator[Update]:
         call_id, shown = result.tool_call_id, self.calls.pop(result.tool_call_id, None)
         status = "failed" if result.is_error else "completed"
-        more: Update = {"content": self._result_content(shown, result), "rawOutput": {"text": result.output}}
+        more: Update = {"content": self._result_content(shown, result), "rawOutput": raw_output(result.output)}
         if shown is not None and self._is_live_terminal(shown):
             rest = result.output.removeprefix(shown.said)
             if rest and not result.is_error and result.output.startswith(shown.said):

@@ -276,6 +276,7 @@ def editor(place: Place, flags: list[str]) -> Callable[..., Any]:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                start_new_session=True,  # as editors do
             )
         client: Editor | None = None
         try:

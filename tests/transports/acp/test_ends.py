@@ -196,8 +196,13 @@ async def test_a_client_that_reads_no_more_ends_it_too(busy):
         assert not is_alive(pid)
 
 
-async def test_a_program_that_is_killed_leaves_no_process(busy, editor, place):
+@pytest.mark.parametrize("whom", ["the process", "its group"])
+async def test_a_program_that_is_killed_leaves_no_process(busy, editor, place, whom):
+    """Some editors kill the whole process group."""
     async with busy() as (client, session, _, pid):
+        if whom == "its group":
+            assert os.getpgid(client.process.pid) == client.process.pid
+            os.killpg(client.process.pid, signal.SIGKILL)
         client.process.kill()
         await client.end()
         await gone(pid)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import trio
@@ -107,3 +109,24 @@ async def test_settings_that_make_no_sense_are_told_to_whoever_wants_a_session(e
         assert refused.code == -32603
         assert "max_steps" in refused.message
         assert str(place.home / "config.json") in refused.message
+
+
+def test_the_first_answer_waits_for_nothing_heavy(place):
+    """Editors show nothing before it: not even the event loop is loaded by then."""
+    code = (
+        "import sys; from aar.transports.cli.app import build_app; build_app().parse_args(['acp'])\n"
+        "from aar.transports.acp.serve import _greet; _greet(); print(*sys.modules, file=sys.stderr)"
+    )
+    said = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n'
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=said, capture_output=True, env=place.environment, check=True
+    )
+    assert json.loads(done.stdout)["result"]["protocolVersion"] == 1
+    heavy = {"trio", "pydantic", "httpx2", "rich", "asyncio", "acp", "logging", "aar.config", "aar.runtime"}
+    assert heavy & set(done.stderr.decode().split()) == set()
+
+
+async def test_a_notification_opens_nothing_and_runs_nothing(editor, place):
+    async with editor() as client:
+        await client.notify("session/new", cwd=str(place.project), mcpServers=[])
+        assert await client.ask("session/list") == {"sessions": []}

@@ -133,6 +133,13 @@ def test_any_data_makes_one_line_that_can_be_read(value):
     assert set(decoded(line.strip())) == {"value"}
 
 
+def test_data_without_end_is_cut_at_some_depth():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert b"\xe2\x80\xa6" in encoded({"value": deep})
+
+
 @given(st.lists(st.binary(max_size=20)), st.integers(1, 7))
 def test_lines_are_the_same_however_they_were_cut(lines, size):
     data = b"".join(line.replace(b"\n", b"") + b"\n" for line in lines)

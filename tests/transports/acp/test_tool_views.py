@@ -11,6 +11,7 @@ from aar.transports.acp.tool_views import (
     kind_of,
     locations_of,
     proposed_change,
+    raw_input,
     result_content,
     title_of,
 )
@@ -102,6 +103,13 @@ def test_output_cannot_leave_its_fence(fence):
 def test_places_are_absolute_and_in_a_fixed_order():
     arguments = {"filename": "f", "path": "a/../b", "source": "/s", "target": 3, "destination": "", "line": 4}
     assert locations_of(arguments, "/w") == [{"path": "/w/b"}, {"path": "/s"}, {"path": "/w/f"}]
+
+
+def test_no_frame_carries_megabytes_of_arguments():
+    cut = raw_input({"path": "a", "content": "x" * 3_000_000, "more": [{"a": "y" * 3_000_000}]})
+    assert len(str(cut)) < 600_000
+    assert cut["content"].endswith("… (cut: 3,000,000 characters)")
+    assert cut["path"] == "a"
 
 
 @pytest.mark.covers("ACP-44")
