@@ -24,6 +24,13 @@ async def test_a_handle_knows_its_session(live, tmp_path) -> None:
         assert [record.seq for record in session.records(after=session.seq - 1)] == [session.seq]
 
 
+async def test_a_handle_knows_the_tools_of_its_session(live) -> None:
+    async with live() as session:
+        tools = await session.tools()
+    assert [tool.name for tool in tools] == sorted(AgentConfig().tools.enabled_builtins)
+    assert {tool.name: tool.side_effects for tool in tools}["bash"] == ("execute",)
+
+
 async def test_a_snapshot_is_the_callers_own(live) -> None:
     async with live(ScriptedProvider().text("hello")) as session:
         await session.prompt("hi")

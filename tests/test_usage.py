@@ -18,6 +18,7 @@ from aar.messages.settings import AgentConfig
 from aar.usage import (
     Price,
     budget_error,
+    context_tokens,
     cost,
     format_cost,
     format_tokens,
@@ -337,3 +338,9 @@ def test_each_answer_costs_what_the_model_that_gave_it_costs(home: Path) -> None
 def test_an_empty_session_has_zeros() -> None:
     metrics = session_metrics(SessionOf([], step_count=0))
     assert (metrics.total_tokens, metrics.total_cost, metrics.steps) == (0, 0.0, [])
+
+
+@pytest.mark.parametrize(("provider", "tokens"), [("anthropic", 1330), ("openai", 1030), ("", 1330)])
+def test_tokens_of_a_cache_are_in_the_window_once(provider: str, tokens: int) -> None:
+    usage = {"input_tokens": 1000, "output_tokens": 30, "cache_read_tokens": 200, "cache_write_tokens": 100}
+    assert context_tokens(provider, usage) == tokens

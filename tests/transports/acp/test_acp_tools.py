@@ -146,6 +146,13 @@ async def test_a_question_that_nobody_answers_in_time_is_a_no_and_is_taken_back(
         assert not (place.project / "here").exists()
 
 
+async def test_a_time_limit_that_no_turn_can_reach_is_warned_of(editor, place):
+    place.configure(timeout=5, safety={"acp_approval_timeout": 10})
+    async with editor() as client:
+        await client.new(place.project)
+        assert "longer than a turn may take" in (place.project.parent / "stderr").read_text()
+
+
 @pytest.mark.covers("ACP-44")
 async def test_what_tools_give_is_shown_in_its_form(editor, place, model):
     place.write("a b.txt", "first\nsecond\n")

@@ -47,6 +47,16 @@ async def test_files_are_read_as_they_stand_in_the_editor(editor, place, model):
         assert results(client, session)[0]["content"][0]["content"]["resource"]["text"] == "not saved yet\n"
 
 
+async def test_the_editor_hears_of_files_by_the_names_that_its_user_sees(editor, place, model, tmp_path):
+    place.write("a.txt", "text\n")
+    (tmp_path / "link").symlink_to(place.project)
+    model.calls("read_file", path="a.txt").says("Read.")
+    async with editor(**READING) as client:
+        serve_files(client, {str(tmp_path / "link" / "a.txt"): "from the editor\n"})
+        await client.prompt(await client.new(tmp_path / "link"), "read")
+        assert "from the editor" in model.requests[-1]["messages"][-1]["content"]
+
+
 async def test_without_the_capability_the_disk_is_read(editor, place, model):
     place.write("a.txt", "on disk\n")
     model.calls("read_file", path="a.txt").says("Read.")
