@@ -31,7 +31,17 @@ from aar.transports.cli.opening import here, loaded_settings, watched
 from aar.transports.cli.screen import Screen
 from aar.transports.cli.servers import named_servers
 
-__all__ = ["serve_http"]
+__all__ = [
+    "HOST",
+    "access_of",
+    "always_yes",
+    "port_of",
+    "serve_http",
+    "serving",
+    "set_when_gone",
+    "setup_of",
+    "watch_signals",
+]
 
 TOKEN_VARIABLE = "AAR_HTTP_TOKEN"
 HOST, PORT = "127.0.0.1", 8000
@@ -47,17 +57,17 @@ def serve_http(*, http: HttpFlags, flags: SettingFlags) -> int:
 
 
 async def _serve_http(http: HttpFlags, flags: SettingFlags) -> int:
-    access, name, port = _access(http), _name(http), _port(http)
+    access, name, port = access_of(http), _name(http), port_of(http)
     screen, stop = Screen(), trio.Event()
-    setup = await _setup(http, flags, screen, access.token)
-    host = Host(lambda: setup, approval_callback=_yes if flags.says_yes else None)
+    setup = await setup_of(http, flags, screen, access.token)
+    host = Host(lambda: setup, approval_callback=always_yes if flags.says_yes else None)
     app = build_app(host, access, name, http.description or DESCRIPTION)
     sockets = await listening_sockets(http.host or HOST, port)
     async with trio.open_nursery() as nursery:
-        await nursery.start(_watch_signals, stop)
-        async with _serving(app, host, sockets) as addresses:
+        await nursery.start(watch_signals, stop)
+        async with serving(app, host, sockets) as addresses:
             await screen.tell(_banner(addresses, name, setup.config, says_yes=flags.says_yes))
-            nursery.start_soon(_set_when_gone, host, stop)
+            nursery.start_soon(set_when_gone, host, stop)
             await stop.wait()
             is_broken = host.gone.is_set()
         nursery.cancel_scope.cancel()
@@ -69,7 +79,7 @@ async def _serve_http(http: HttpFlags, flags: SettingFlags) -> int:
 # --- what the flags say -----------------------------------------------------------------------
 
 
-def _access(http: HttpFlags) -> Access:
+def access_of(http: HttpFlags) -> Access:
     """Raises `ConfigError` when others could get in whom nobody asks for a token."""
     token, host = _token(http), http.host or HOST
     if not token and not http.without_token and not is_loopback(host):
@@ -102,7 +112,7 @@ def _name(http: HttpFlags) -> str:
     return name
 
 
-def _port(http: HttpFlags) -> int:
+def port_of(http: HttpFlags) -> int:
     port = PORT if http.port is None else http.port
     if not 0 <= port <= 65_535:
         raise ConfigError(f"--port {port}: ports go from 1 to 65535, and 0 stands for any that is free.")
@@ -113,7 +123,7 @@ def _words(text: str | None) -> list[str]:
     return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
-async def _setup(http: HttpFlags, flags: SettingFlags, screen: Screen, token: str) -> Setup:
+async def setup_of(http: HttpFlags, flags: SettingFlags, screen: Screen, token: str) -> Setup:
     cwd, home = here(), home_folder()
     config = await with_model(watched(loaded_settings(flags)), screen)
     configure_logging(config.log_level, config.log_file, secrets=[*secret_values(config), token])
@@ -122,7 +132,7 @@ async def _setup(http: HttpFlags, flags: SettingFlags, screen: Screen, token: st
     return Setup(config, session_store(config, home=home, cwd=cwd), cwd, home, servers)
 
 
-def _yes(*_: Any) -> ApprovalResult:
+def always_yes(*_: Any) -> ApprovalResult:
     return ApprovalResult.APPROVED
 
 
@@ -138,7 +148,7 @@ def _banner(addresses: list[str], name: str, config: AgentConfig, *, says_yes: b
 
 
 @asynccontextmanager
-async def _serving(app: Any, host: Host, sockets: list[socket.socket]) -> AsyncIterator[list[str]]:
+async def serving(app: Any, host: Host, sockets: list[socket.socket]) -> AsyncIterator[list[str]]:
     """The addresses. When the block is left all runs are ended, their clients get the last answers, and it is over."""
     port, stop, over = sockets[0].getsockname()[1], trio.Event(), trio.Event()
 
@@ -174,7 +184,7 @@ def _server_settings(sockets: list[socket.socket]) -> Any:
     return settings
 
 
-async def _watch_signals(stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+async def watch_signals(stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
     """The first one ends everything in order; one more ends it at once: journals and children survive that."""
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         task_status.started()
@@ -184,6 +194,6 @@ async def _watch_signals(stop: trio.Event, *, task_status: trio.TaskStatus[None]
             stop.set()
 
 
-async def _set_when_gone(host: Host, stop: trio.Event) -> None:
+async def set_when_gone(host: Host, stop: trio.Event) -> None:
     await host.gone.wait()
     stop.set()

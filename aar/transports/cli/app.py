@@ -23,7 +23,7 @@ def build_app() -> App:
     There are no flags for help and version: `help.py` answers them before anybody comes here.
     """
     app = _group("aar", ABOUT)
-    for name in ("run", "chat", "acp", "models", "tools", "prompt", "config", "init", "version"):
+    for name in ("run", "chat", "acp", "mcp", "models", "tools", "prompt", "config", "init", "version"):
         app.command(f"{_COMMANDS}:{name}", name=name)
     sessions = _group("sessions", "List, show, export and delete stored sessions.")
     for name in ("list", "show", "export", "delete"):

@@ -17,6 +17,7 @@ __all__ = [
     "init",
     "local_install",
     "local_status",
+    "mcp",
     "models",
     "prompt",
     "run",
@@ -175,3 +176,15 @@ def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) 
     from aar.transports.acp.serve import acp
 
     return acp(flags=flags, mcp=http.mcp)
+
+
+def mcp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) -> int:
+    """Offer Aar to other agents as an MCP server, over standard input and output or over HTTP."""
+    if http.given() and not http.http:
+        from aar.transports.cli.exits import USAGE, complain
+
+        complain(f"{http.given()[0]} is for serving over HTTP: add --http.")
+        return USAGE
+    from aar.transports.mcp_server.serve import serve_mcp
+
+    return serve_mcp(http=http, flags=flags)

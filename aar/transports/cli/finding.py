@@ -46,16 +46,16 @@ def _is_chosen(loaded: Loaded) -> bool:
 async def _with_found(loaded: Loaded, screen: Teller, environ: Mapping[str, str]) -> AgentConfig:
     from aar.local import find_model, three_ways
 
-    found = await find_model(environ)
+    model = loaded.config.resolve_provider().model if loaded.origins["provider.model"] == "flag" else ""
+    found = await find_model(environ, model=model)
     for remark in found.remarks:
         await _tell(screen, remark)
     if found.provider is None:
         await screen.tell(three_ways())
+        await _tell(screen, f"--model {model} does not say whose it is: add --provider NAME." if model else "")
         await _tell(screen, installed_remark(home_folder() / "models"))
         raise Told(FAILED)
     changes = {"api_key": _key_of(found.provider, environ)}
-    if loaded.origins["provider.model"] == "flag":
-        changes["model"] = loaded.config.resolve_provider().model
     return loaded.config.model_copy(update={"provider": found.provider.model_copy(update=changes)})
 
 

@@ -17,7 +17,8 @@ NEXT_STEPS = """
 Next steps:
   1. Name your server and model under `provider` in {home}/config.json, for example
      "provider": {{"name": "generic", "base_url": "http://localhost:8000/v1", "model": "NAME"}}
-  2. Give its key, if it wants one, in the environment: GENERIC_API_KEY.
+  2. Give its key, if it wants one, in the environment: GENERIC_API_KEY. For Claude, OpenAI and Gemini nothing else
+     is needed: ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.
   3. Without an account: start Ollama, LM Studio, llama.cpp or vLLM, and Aar finds it; or run `aar local install`.
   4. Look at what tools may do: `safety` in config.json, and `aar tools`.
   5. Say what holds for all your projects in {home}/rules.md; for one project in its .agent/rules.md.

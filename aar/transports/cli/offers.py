@@ -13,6 +13,7 @@ from aar.transports.cli.finding import with_model
 from aar.transports.cli.flags import SettingFlags
 from aar.transports.cli.opening import loaded_settings
 from aar.transports.cli.screen import Screen
+from aar.transports.cli.sentences import for_people
 
 if TYPE_CHECKING:
     from aar.catalogue import Offer, Profile
@@ -50,7 +51,7 @@ def _as_text(config: AgentConfig, profiles: list[Profile], offers: dict[str, Off
     lines = ["Configured:"]
     for profile in profiles:
         offer = offers[profile.source]
-        words = [profile.key, profile.settings.label]
+        words = [profile.key, profile.settings.label.removesuffix("/")]
         facts = _facts(profile.info(offer), offer.prices.get(profile.settings.model))
         lines.append(f"  {'*' if profile.is_active else ' '} {'  '.join([*filter(None, words), *facts])}")
     if config.fallback_providers:
@@ -64,7 +65,7 @@ def _offered(profile: Profile, offer: Offer) -> list[str]:
     address = _shown_address(profile.settings.base_url)
     where = f"{profile.settings.name} at {address}" if address else profile.settings.name
     if offer.problem:
-        return [f"{where}: {offer.problem}"]
+        return [f"{where}: {for_people(offer.problem)}"]
     if not offer.models:
         return [f"{where} does not list its models."]
     rows = [

@@ -32,7 +32,7 @@ class Progress:
 
     def __init__(self, screen: Screen, label: str) -> None:
         self._screen = screen
-        self._label = label
+        self._label = label.removesuffix("/")  # of a provider whose model has no name
         self._names: dict[str, str] = {}
         self._running: dict[str, float] = {}  # tool call ids, and since when
         self._is_waiting_for_people = False

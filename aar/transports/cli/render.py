@@ -191,7 +191,8 @@ def _told(error: ErrorEvent) -> str:
     """What went wrong; what the server or the system said of it, where that says more; and whether to try again."""
     detail = str(error.data.get("detail") or "")
     message = for_people(error.message)
-    lines = [message, detail if detail not in message else "", AGAIN if error.recoverable else ""]
+    said = [detail] if message in detail else [message, detail if detail not in message else ""]
+    lines = [*said, AGAIN if error.recoverable else ""]
     return "\n".join(plain(line) for line in lines if line)
 
 

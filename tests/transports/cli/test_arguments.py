@@ -25,6 +25,7 @@ ACCEPTED = {
     "run": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE, "--output=json", "--output=stream-json"],
     "chat": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE],
     "acp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
+    "mcp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
     "sessions list": EVERYWHERE,
     "sessions show": EVERYWHERE,
     "sessions export": [*EVERYWHERE, "--format=json", "--to=f"],
