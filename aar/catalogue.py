@@ -10,7 +10,7 @@ from pathlib import Path
 import trio
 
 from aar.actors.pricing import current_price
-from aar.errors import AarError
+from aar.errors import AarError, ConfigError, ProviderUnauthorized
 from aar.messages.provider import ModelInfo
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.providers import open_provider
@@ -70,18 +70,29 @@ async def look_up(profiles: list[Profile], home: Path) -> dict[str, Offer]:
 
 
 async def _ask(source: str, settings: ProviderConfig, named: set[str], home: Path, offers: dict[str, Offer]) -> None:
+    models: tuple[ModelInfo, ...] = ()
+    problem = ""
     try:
         with trio.fail_after(ASKING_TIMEOUT):
             models = await _offered(settings)
     except trio.TooSlowError:
-        offers[source] = Offer(problem=f"No answer within {ASKING_TIMEOUT:g} s.")
-        return
+        problem = f"No answer within {ASKING_TIMEOUT:g} s."
     except AarError as error:
-        offers[source] = Offer(problem=explain(as_provider_error(error, settings.name)))
-        return
+        problem = _problem(error, settings.name)
     names = sorted(named | {model.name for model in models})
     prices = {name: await current_price(settings.name, name, home) for name in names}
-    offers[source] = Offer(models, {name: price for name, price in prices.items() if price is not None})
+    offers[source] = Offer(models, {name: price for name, price in prices.items() if price is not None}, problem)
+
+
+def _problem(error: AarError, provider: str) -> str:
+    """Why a provider could not tell: for a refused key with the place where it is set."""
+    if isinstance(error, ConfigError):
+        return str(error)
+    failed = as_provider_error(error, provider)
+    what = explain(failed)
+    if isinstance(failed, ProviderUnauthorized) and not failed.advice:
+        what = f"{what} {failed}"
+    return what
 
 
 async def _offered(settings: ProviderConfig) -> tuple[ModelInfo, ...]:

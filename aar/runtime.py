@@ -20,7 +20,7 @@ from aar.actors.providers import Providers
 from aar.actors.sessions import Shared, sessions
 from aar.client import Sessions
 from aar.config import aar_home
-from aar.errors import ProviderError
+from aar.errors import ConfigError, ProviderError
 from aar.hooks import Hooks
 from aar.journal.journal import Journals
 from aar.journal.store import Store
@@ -157,7 +157,11 @@ def check_provider(config: AgentConfig) -> None:
 
     What may change until the first question, such as a package that is not installed, is no mistake in the settings.
     """
-    for provider in (config.resolve_provider(), *config.resolve_fallbacks().values()):
+    try:
+        fallbacks = config.resolve_fallbacks()
+    except ValueError as error:
+        raise ConfigError(f"fallback_providers: {error}") from error
+    for provider in (config.resolve_provider(), *fallbacks.values()):
         with suppress(ProviderError):
             open_provider(provider)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -36,6 +37,8 @@ __all__ = [
     "reload_pricing_table",
     "session_metrics",
 ]
+
+_log = logging.getLogger(__name__)
 
 # Providers whose input tokens include those that were read from a cache or written to it.
 _CACHE_WITHIN_INPUT = frozenset({"gemini", "generic", "local", "openai"})
@@ -84,22 +87,30 @@ def _table(home: Path) -> Mapping[str, Price]:
 
 @cache
 def _own_table(home: Path) -> Mapping[str, Price]:
+    file = home / "pricing.json"
     try:
-        return MappingProxyType(_prices((home / "pricing.json").read_bytes()))
-    except OSError:
+        return MappingProxyType(_prices(file.read_bytes(), str(file)))
+    except FileNotFoundError:
+        return MappingProxyType({})
+    except OSError as error:
+        _log.warning("%s is passed over: %s", file, error.strerror)
         return MappingProxyType({})
 
 
-def _prices(content: bytes) -> dict[str, Price]:
+def _prices(content: bytes, source: str = "pricing.json") -> dict[str, Price]:
     import json
 
     try:
         found = json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError) as error:
+        _log.warning("%s is passed over: %s", source, error)
         return {}
     if not isinstance(found, dict):
+        _log.warning("%s is passed over: it must hold a JSON object {...}", source)
         return {}
     prices = {name: _price(entry) for name, entry in found.items() if not name.startswith("_")}
+    if wrong := [name for name, price in prices.items() if price is None]:
+        _log.warning("%s: no price in %s. A price has %s.", source, ", ".join(wrong), ", ".join(Price._fields))
     return {name: price for name, price in prices.items() if price is not None}
 
 

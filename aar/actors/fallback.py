@@ -19,7 +19,7 @@ from aar.errors import (
 )
 from aar.messages.events import Notice
 from aar.messages.settings import AgentConfig
-from aar.providers.base import explain
+from aar.providers.base import ended, explain
 
 __all__ = ["fall_back"]
 
@@ -47,7 +47,7 @@ async def fall_back(bench: Workbench, error: ProviderError | InvalidSetting) -> 
     except ValueError as refused:  # the settings name what there is not
         logger.warning("session %s cannot fall back: %s", bench.session_id, refused)
         return False
-    why = explain(error) if isinstance(error, ProviderError) else f"{before.label} cannot be used ({error})."
+    why = ended(explain(error)) if isinstance(error, ProviderError) else f"{before.label} cannot be used ({error})."
     text = f"{why} Going on with {after.label} instead of {before.label}."
     await bench.journal.append(Notice(kind="fallback", text=text, data={"provider": key}))
     return True

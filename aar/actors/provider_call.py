@@ -18,7 +18,7 @@ from aar.errors import ProviderError, ProviderTimeout
 from aar.kernel.alone import errors_alone
 from aar.messages.events import Notice, StepRestarted, StreamChunk
 from aar.messages.provider import ProviderRequest, ProviderResponse, StreamDelta
-from aar.providers.base import Assembly, Provider, as_provider_error, explain
+from aar.providers.base import Assembly, Provider, as_provider_error, ended, explain
 
 __all__ = ["CallItem", "RetryPolicy", "provider_call"]
 
@@ -101,9 +101,8 @@ class _Call:
                 yield intake.response or intake.assembly.response()
                 return
             delay = self._delay_after(intake.failure, attempt)
-            text = (
-                f"{explain(intake.failure)} Trying again in {delay:.0f} s ({attempt + 1} of {self._policy.attempts})."
-            )
+            why = ended(explain(intake.failure))
+            text = f"{why} Trying again in {delay:.0f} s ({attempt + 1} of {self._policy.attempts})."
             yield Notice(kind="retry", text=text, data={"attempt": attempt, "delay": delay})
             with trio.move_on_after(delay):
                 await self._policy.stopping.wait()

@@ -51,8 +51,12 @@ _KEYS = (
 )
 
 
-async def find_model(environ: Mapping[str, str], *, servers: Mapping[str, str] = DEFAULT_SERVERS) -> Found:
+async def find_model(
+    environ: Mapping[str, str], *, servers: Mapping[str, str] = DEFAULT_SERVERS, model: str = ""
+) -> Found:
     """The first of: a key in `environ` whose package is installed, `GENERIC_ENDPOINT`, a server that has a model.
+
+    `model` is the one to use there, whatever it is; a server on this machine that names it comes before the others.
 
     All `servers` (name to base URL, in order of preference) are asked at the same time, for 0.3 s altogether; nothing
     but these addresses is contacted. Never raises for a server that is not there or answers nonsense.
@@ -62,7 +66,7 @@ async def find_model(environ: Mapping[str, str], *, servers: Mapping[str, str] =
         value = environ.get(key.variable, "").strip()
         if not value:
             continue
-        chosen = ProviderConfig(name=key.provider, model=key.model)
+        chosen = ProviderConfig(name=key.provider, model=model or key.model)
         try:
             open_provider(chosen.model_copy(update={"api_key": value}))
         except (MissingPackage, InvalidSetting) as error:
@@ -70,25 +74,27 @@ async def find_model(environ: Mapping[str, str], *, servers: Mapping[str, str] =
             continue
         return Found(chosen, (*passed_over, f"Using {chosen.label}, because {key.variable} is set."))
     if environ.get("GENERIC_ENDPOINT", "").strip():
-        return _configured_endpoint(environ["GENERIC_ENDPOINT"].strip(), passed_over)
-    return await _running_server(servers, passed_over)
+        return _configured_endpoint(environ["GENERIC_ENDPOINT"].strip(), model, passed_over)
+    return await _running_server(servers, model, passed_over)
 
 
-def _configured_endpoint(endpoint: str, passed_over: list[str]) -> Found:
+def _configured_endpoint(endpoint: str, model: str, passed_over: list[str]) -> Found:
     shown = endpoint.rpartition("@")[2].partition("?")[0]
-    remark = f"Using the server at {shown}, because GENERIC_ENDPOINT is set; name one of its models with --model."
-    return Found(ProviderConfig(name="generic", model="", base_url=endpoint), (*passed_over, remark))
+    what = f"{model} of the server" if model else "the server"
+    rest = "." if model else "; name one of its models with --model."
+    remark = f"Using {what} at {shown}, because GENERIC_ENDPOINT is set{rest}"
+    return Found(ProviderConfig(name="generic", model=model, base_url=endpoint), (*passed_over, remark))
 
 
-async def _running_server(servers: Mapping[str, str], passed_over: list[str]) -> Found:
+async def _running_server(servers: Mapping[str, str], named: str, passed_over: list[str]) -> Found:
     models = await _ask_all(servers)
     running = [name for name in servers if models.get(name)]
     if not running:
         return Found(None, tuple(passed_over))
-    first, *others = running
-    model = models[first][0]
+    first, *others = sorted(running, key=lambda name: named not in models[name])
+    model = named or models[first][0]
     remark = f"Using {model} of {first} at {servers[first]}, found running on this machine."
-    if more := len(models[first]) - 1:
+    if (more := len(models[first]) - 1) and not named:
         remark += f" It has {more} more: choose with --model."
     if others:
         remark += f" Also running: {', '.join(others)}."

@@ -17,13 +17,14 @@ from aar.errors import InvalidSetting
 from aar.messages.events import ProviderMeta, ReasoningBlock, ToolCall
 from aar.messages.provider import Capabilities, ImageLimits, ModelInfo, ProviderRequest, ProviderResponse, StreamDelta
 from aar.messages.settings import ProviderConfig
-from aar.providers.failures import as_provider_error, error_for_status, explain, is_retryable, timed_out
+from aar.providers.failures import as_provider_error, ended, error_for_status, explain, is_retryable, timed_out
 
 __all__ = [
     "Assembly",
     "Provider",
     "as_provider_error",
     "error_for_status",
+    "ended",
     "explain",
     "is_retryable",
     "replay",

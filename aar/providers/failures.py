@@ -26,6 +26,7 @@ from aar.errors import (
 __all__ = [
     "as_provider_error",
     "describe_body",
+    "ended",
     "error_for_status",
     "error_in_answer",
     "explain",
@@ -138,6 +139,11 @@ def explain(error: ProviderError) -> str:
     if error.status is not None:
         return f"Provider returned an error: {_detail(error)}"
     return f"Provider error ({_class_name(error)}): {_detail(error)}"
+
+
+def ended(text: str) -> str:
+    """The text with a full stop, so that another sentence may follow."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def error_for_status(

@@ -85,6 +85,7 @@ class GenericProvider(PostingProvider):
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """What the server lists beside the endpoint; nothing for an endpoint of another form."""
+        self._check_endpoint()
         root, is_usual, _ = self.endpoint.partition("/chat/completions")
         if not is_usual:
             return ()
@@ -92,7 +93,10 @@ class GenericProvider(PostingProvider):
             async with self._pool.open_stream("GET", f"{root}/models", headers=self._sent_headers) as response:
                 if not response.is_success:
                     text = self._secrets.hide(await error_text(response))
-                    raise error_for_status(response.status_code, text, response.headers, self.name)
+                    error = error_for_status(response.status_code, text, response.headers, self.name)
+                    if text[:1] == "<":
+                        error.args = (f"{error} (check provider.base_url, {self._server})",)
+                    raise error
                 listed = await self._json(response)
         return parse_models(listed, provider=self.name, server=self._server)
 
@@ -101,10 +105,7 @@ class GenericProvider(PostingProvider):
     @asynccontextmanager
     async def _answer(self, request: ProviderRequest, *, streaming: bool) -> AsyncGenerator[httpx2.Response, None]:
         """An answer with status 200, its body unread."""
-        if not self.endpoint:
-            raise ProviderError(
-                "No server to ask: set provider.base_url or GENERIC_ENDPOINT, for example to http://localhost:8080/v1"
-            )
+        self._check_endpoint()
         self._warn_once()
         fields = self._fields
         while True:
@@ -122,6 +123,12 @@ class GenericProvider(PostingProvider):
                     raise self._refusal(response, text)
             _log.warning("The server does not take %r: trying without it", refused)
             fields = fields.without(refused)
+
+    def _check_endpoint(self) -> None:
+        if not self.endpoint:
+            raise ProviderError(
+                "No server to ask: set provider.base_url or GENERIC_ENDPOINT, for example to http://localhost:8080/v1"
+            )
 
     def _refusal(self, response: httpx2.Response, text: str) -> ProviderError:
         """What an answer other than 2xx stands for, with a word on what to look at."""

@@ -307,7 +307,9 @@ class OllamaProvider(Provider):
             return json.loads(body)
         except (ValueError, RecursionError) as error:
             said = describe_body(body[:ERROR_LIMIT].decode(errors="replace"))
-            raise BadProviderReply(f"{self._shown_server} answered with something that is no JSON: {said}") from error
+            hint = " (check provider.base_url)" if body.lstrip()[:1] == b"<" else ""
+            text = f"{self._shown_server} answered with something that is no JSON: {said}{hint}"
+            raise BadProviderReply(text) from error
 
     def _url(self, path: str) -> str:
         return self.server + path

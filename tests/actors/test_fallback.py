@@ -157,7 +157,7 @@ async def test_text_of_an_answer_that_broke_off_is_taken_back_before_the_next_mo
     ("error", "why"),
     [
         (InvalidSetting("provider.base_url is no URL"), "scripted/b cannot be used (provider.base_url is no URL)."),
-        (MissingPackage("b needs a package"), "b needs a package"),
+        (MissingPackage("b needs a package"), "b needs a package."),
     ],
     ids=lambda value: type(value).__name__,
 )

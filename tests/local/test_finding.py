@@ -73,6 +73,26 @@ async def test_of_several_servers_the_preferred_one_is_used_and_the_others_are_m
     assert found.remarks == (f"Using one of Ollama at {first}, found running on this machine. Also running: vLLM.",)
 
 
+async def test_a_model_that_was_named_is_used_where_it_is_and_told_of() -> None:
+    async with model_server(list_of("one")) as first, model_server(list_of("two", "three")) as second:
+        servers = {"Ollama": first, "vLLM": second}
+        found = await find_model({}, servers=servers, model="three")
+        elsewhere = await find_model({}, servers=servers, model="new")
+    assert found == Found(
+        found_server(second, model="three"),
+        (f"Using three of vLLM at {second}, found running on this machine. Also running: Ollama.",),
+    )
+    assert elsewhere.provider == found_server(first, model="new")
+
+
+async def test_a_model_that_was_named_is_used_at_a_configured_endpoint() -> None:
+    found = await find_model({"GENERIC_ENDPOINT": "https://models.example/v1"}, servers={}, model="mine")
+    assert found == Found(
+        ProviderConfig(name="generic", model="mine", base_url="https://models.example/v1"),
+        ("Using mine of the server at https://models.example/v1, because GENERIC_ENDPOINT is set.",),
+    )
+
+
 async def test_models_that_cannot_chat_are_not_chosen() -> None:
     async with model_server(list_of("text-embedding-nomic-v1.5", "gemma3")) as address:
         found = await find_model({}, servers={"LM Studio": address})
@@ -151,3 +171,11 @@ async def test_a_key_whose_package_is_there_is_used_without_asking_any_server(mo
         ("Using anthropic/claude-sonnet-4-6, because ANTHROPIC_API_KEY is set.",),
     )
     assert requests == []
+
+
+async def test_a_model_that_was_named_is_used_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROVIDERS, "openai", "aar.providers.generic:GenericProvider")
+    found = await find_model({"OPENAI_API_KEY": "k"}, servers={}, model="gpt-5")
+    assert found == Found(
+        ProviderConfig(name="openai", model="gpt-5"), ("Using openai/gpt-5, because OPENAI_API_KEY is set.",)
+    )

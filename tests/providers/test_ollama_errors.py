@@ -217,7 +217,8 @@ async def test_a_web_page_is_no_answer(streaming: bool, server: Any) -> None:
     with pytest.raises(BadProviderReply) as caught:
         await asked(provider_at(server.url), streaming=streaming)
     assert str(caught.value) == (
-        f"{server.url} answered with something that is no JSON: a web page instead of an answer (Log in)"
+        f"{server.url} answered with something that is no JSON: a web page instead of an answer (Log in) "
+        "(check provider.base_url)"
     )
 
 

@@ -47,6 +47,30 @@ async def lists(nursery: trio.Nursery) -> AsyncIterator[Lists]:
     nursery.cancel_scope.cancel()
 
 
+class Pages:
+    """A server that answers everything with a web page."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/v1"
+        self.status = 200
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        body = b"<html><title>Log in</title></html>"
+        head = f"HTTP/1.1 {self.status} So\r\ncontent-type: text/html\r\ncontent-length: {len(body)}\r\n\r\n"
+        async with stream:
+            await stream.receive_some()
+            await stream.send_all(head.encode() + body)
+
+
+@pytest.fixture
+async def server_of_pages(nursery: trio.Nursery) -> AsyncIterator[Pages]:
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    found = Pages(listener.socket.getsockname()[1])
+    nursery.start_soon(trio.serve_listeners, found.serve, [listener])
+    yield found
+    nursery.cancel_scope.cancel()
+
+
 def profiles(url: str) -> Mapping[str, Any]:
     return {
         "fast": {"name": "generic", "model": "small", "base_url": f"{url}/v1", "api_key": "sk-secret-of-mine"},
@@ -122,3 +146,57 @@ async def test_a_password_in_an_address_is_not_shown(aar, place):
     assert "generic at http://127.0.0.1:9/v1" in done.out
     assert "pass-word" not in done.out + done.err
     assert "key5" not in done.out + done.err
+
+
+async def test_prices_of_the_settings_models_need_no_server(aar, place):
+    place.configure(provider={"name": "generic", "model": "big", "base_url": "http://127.0.0.1:9/v1"})
+    (place.home / "pricing.json").write_text('{"big": {"input_per_million": 2, "output_per_million": 8}}')
+    done = await aar("models")
+    assert "  * generic/big  $2 in / $8 out per million tokens\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("prices", "told"),
+    [
+        ("{bad", "pricing.json is passed over: Expecting property name"),
+        ("[]", "pricing.json is passed over: it must hold a JSON object {...}"),
+        ('{"_note": 1, "big": {"input": 3}}', "pricing.json: no price in big. A price has input_per_million, "),
+        ('{"big": {"input_per_million": "2"}}', "pricing.json: no price in big. A price has input_per_million, "),
+    ],
+)
+async def test_a_mistake_in_the_prices_is_told_once(aar, place, prices, told):
+    place.configure(provider={"name": "generic", "model": "big", "base_url": "http://127.0.0.1:9/v1"})
+    (place.home / "pricing.json").write_text(prices)
+    done = await aar("models")
+    assert done.err.count(told) == 1
+
+
+async def test_a_wrong_provider_or_address_is_told_in_words_of_people(aar, place):
+    place.configure(provider={"name": "nonsense"})
+    assert "\nnonsense: Unknown provider: 'nonsense'. Available: " in (await aar("models")).out
+    place.configure(provider={"name": "generic"})
+    done = await aar("models")
+    assert done.code == 1
+    assert "  * generic\n\ngeneric: No server to ask: set provider.base_url or GENERIC_ENDPOINT" in done.out
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (401, "Authentication failed — check your API key. Generic provider refused the key (HTTP 401): a web page "),
+        (404, "Provider returned an error: Generic provider returned HTTP 404: a web page "),
+        (200, "{url}/chat/completions answered with something that is no JSON: a web page "),
+    ],
+)
+async def test_a_web_page_instead_of_a_list_is_told_with_the_setting_to_check(
+    aar, place, server_of_pages, status, told
+):
+    server_of_pages.status = status
+    place.configure(provider={"name": "generic", "model": "m", "base_url": server_of_pages.url, "api_key": "sk-9"})
+    done = await aar("models")
+    assert done.code == 1
+    line = done.out.splitlines()[-1]
+    assert line.startswith(f"generic at {server_of_pages.url}: {told.format(url=server_of_pages.url)}")
+    assert (
+        "(check GENERIC_API_KEY or provider.api_key)" in line if status == 401 else "(check provider.base_url" in line
+    )

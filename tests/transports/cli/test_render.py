@@ -165,6 +165,15 @@ async def test_people_read_errors_without_names_of_classes(shown):
     assert err == "Error\nNo server.\nError\nProvider returned an unexpected response. Once more.\n"
 
 
+async def test_what_a_detail_repeats_is_told_once(shown):
+    detail = "There is no such API: check provider.base_url. (HTTP 404)"
+    event = ErrorEvent(
+        message="There is no such API: check provider.base_url.", recoverable=False, data={"detail": detail}
+    )
+    _, err = await shown(event, TurnEnded())
+    assert err == f"Error\n{detail}\n"
+
+
 async def test_notices_are_one_line(shown):
     assert await shown(Notice(kind="retry", text="Trying again in 2 s.")) == ("", "Trying again in 2 s.\n")
 

@@ -73,7 +73,22 @@ async def test_a_found_model_is_named(aar, model, place):
     model.says("hi")
     done = await aar("run", "hi", "--model", "mine")
     assert (done.code, done.out, model.requests[0]["model"]) == (0, "hi\n", "mine")
-    assert done.err.startswith(f"Using the server at {model.url}")
+    assert done.err.startswith(f"Using mine of the server at {model.url}, because GENERIC_ENDPOINT is set.\n")
+
+
+async def test_a_model_alone_does_not_say_whose_it_is(aar):
+    done = await aar("run", "hi", "--model", "gpt-5")
+    assert (done.code, done.out) == (1, "")
+    assert "\n--model gpt-5 does not say whose it is: add --provider NAME.\n" in done.err
+
+
+async def test_a_fallback_that_names_no_profile_is_a_mistake_in_the_file(aar, place):
+    place.configure(provider={"name": "generic", "base_url": "http://h", "model": "m"}, fallback_providers=["b"])
+    done = await aar("run", "hi")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "aar: fallback_providers: Fallback provider key 'b' not found in providers dict. Available: (none)\n"
+    )
 
 
 async def test_a_cold_start_says_what_is_wrong_in_one_line(aar, place):
