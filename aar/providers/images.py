@@ -25,6 +25,9 @@ QUALITIES = (85, 60, 40)  # of JPEG, tried in this order when an image has too m
 LEAST_SIDE = 16  # pixels
 SMALLER = 0.75  # each further try has so much of the side before
 
+# How the base64 of these formats begins.
+_BEGINNINGS = {"image/png": "iVBORw0KGg", "image/jpeg": "/9j/", "image/gif": "R0lGO", "image/webp": "UklGR"}
+
 Block = dict[str, Any]
 
 
@@ -191,15 +194,24 @@ def _fit_block(block: Block, limits: ImageLimits, side: int | None) -> Block:
     head, _, payload = url.partition(",")
     kind = head[5:].split(";")[0].lower()
     is_big = limits.bytes_each is not None and len(payload) > limits.bytes_each
-    if side is None and not is_big and kind in limits.formats:
-        return block
+    if side is None and not is_big and (begun := _begun_kind(kind, payload)) in limits.formats:
+        return _named(block, kind, begun, payload)
     image = _opened(payload)
     actual = _kind_of(image)
     if not is_big and actual in limits.formats and (side is None or max(image.size) <= side):
-        if actual == kind:
-            return block
-        return _with_url(block, f"data:{actual};base64,{payload}")  # named wrongly, which some providers refuse
+        return _named(block, kind, actual, payload)
     return _with_url(block, _made_smaller(image, limits, side))
+
+
+def _begun_kind(kind: str, payload: str) -> str:
+    """The format by the first bytes; the one it is said to be where those tell nothing; empty for what is none."""
+    found = next((known for known, start in _BEGINNINGS.items() if payload.startswith(start)), "")
+    return found or ("" if kind in _BEGINNINGS else kind)
+
+
+def _named(block: Block, kind: str, actual: str, payload: str) -> Block:
+    """The block under the name of its format: some providers refuse one that is named wrongly."""
+    return block if actual == kind else _with_url(block, f"data:{actual};base64,{payload}")
 
 
 def _with_url(block: Block, url: str) -> Block:

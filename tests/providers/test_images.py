@@ -141,6 +141,24 @@ async def test_what_cannot_be_read_is_left_out_and_the_reason_stands_in_its_plac
     assert lost == LostImages(reasons=(f"an image is left out: {why}",))
 
 
+async def test_what_only_its_name_says_is_a_picture_is_left_out_also_where_sizes_do_not_matter() -> None:
+    text = base64.b64encode(b"not a picture\n").decode()
+    heic = f"data:image/heic;base64,{text}"  # tells nothing by its first bytes
+    history = conversation(said(f"data:image/png;base64,{text}"), said(heic)).history()
+    fitted, lost = await fit_images(history, ImageLimits(bytes_each=9999, formats=("image/png", "image/heic")), THREADS)
+    assert urls_of(fitted) == [heic]
+    assert texts_of(fitted)[0] == "[image left out: it is no picture that can be read]"
+    assert lost.reasons == ("an image is left out: it is no picture that can be read",)
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP"])
+async def test_a_wrong_name_is_seen_in_the_first_bytes_without_opening_the_picture(form: str) -> None:
+    own = picture(8, 8, form)
+    wrong = own.replace(f"image/{form.lower()}", "image/png" if form != "PNG" else "image/gif")
+    fitted, lost = await fit_images(conversation(said(wrong)).history(), ImageLimits(bytes_each=9999), THREADS)
+    assert (urls_of(fitted), lost.reasons) == ([own], ())
+
+
 async def test_a_picture_that_would_fill_the_memory_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 1000)
     fitted, lost = await fit_images(conversation(said(picture(400, 400))).history(), ImageLimits(side=20), THREADS)
