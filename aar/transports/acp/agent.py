@@ -247,6 +247,11 @@ class Agent:
         if live is not None:
             await live.show_terminal(call_id, terminal_id)
 
+    async def up_to_date(self, session_id: str) -> None:
+        live = self._live.get(session_id)
+        if live is not None:
+            await live.up_to_date()
+
 
 def _fork_index(params: dict[str, Any]) -> int | None:
     """How many messages to take along, from `_meta.messageIndex`; all of them without it."""

@@ -35,6 +35,9 @@ class Watchers(Protocol):
     def note_change(self, session_id: str, call_id: str, change: Change) -> None: ...
     async def show_terminal(self, session_id: str, call_id: str, terminal_id: str) -> None: ...
 
+    async def up_to_date(self, session_id: str) -> None:
+        """Wait until the client has been told of the call that is about to ask it for something."""
+
 
 def client_tools(
     connection: Connection, client: ClientCapabilities, config: AgentConfig, watchers: Watchers
@@ -49,7 +52,10 @@ def client_tools(
         watchers.note_change(ctx.session_id, ctx.tool_call_id, Change(path, old, new))
 
     files = [] if client.can_write_files else noted_file_tools(note)
-    files += editor_file_tools(_Files(connection, note), reads=client.can_read_files, writes=client.can_write_files)
+    through = _Files(connection, watchers, note)
+    files += editor_file_tools(
+        _Files(connection, watchers, note), reads=client.can_read_files, writes=client.can_write_files
+    )
     tools = [tool for tool in files if tool.name in config.tools.enabled_builtins]
     if client.has_terminals and config.safety.sandbox.mode == "local":
         tools.append(terminal_tool(_Terminals(connection, watchers)))
@@ -57,11 +63,13 @@ def client_tools(
 
 
 class _Files:
-    def __init__(self, connection: Connection, note: Note) -> None:
+    def __init__(self, connection: Connection, watchers: Watchers, note: Note) -> None:
         self._connection = connection
+        self._watchers = watchers
         self._note = note
 
     async def read(self, ctx: ToolContext, path: str) -> str:
+        await self._watchers.up_to_date(ctx.session_id)
         answer = await self._connection.request("fs/read_text_file", {"sessionId": ctx.session_id, "path": path})
         content = answer.get("content") if isinstance(answer, dict) else None
         if not isinstance(content, str):
@@ -70,6 +78,7 @@ class _Files:
 
     async def write(self, ctx: ToolContext, path: str, text: str, old: str | None) -> None:
         params = {"sessionId": ctx.session_id, "path": path, "content": text}
+        await self._watchers.up_to_date(ctx.session_id)
         await self._connection.request("fs/write_text_file", params)
         self._note(ctx, path, old, text)
 
@@ -90,6 +99,7 @@ class _Terminals:
             "cwd": normpath(cwd),
             "outputByteLimit": limit,
         }
+        await self._watchers.up_to_date(ctx.session_id)
         terminal_id = await self._created(ctx, params)
         await self._watchers.show_terminal(ctx.session_id, ctx.tool_call_id, terminal_id)
         return terminal_id

@@ -117,6 +117,8 @@ class LiveSession:
         if self._attending is not None:
             self._attending.cancel()
         await self._pause()
+        self.is_gone = True  # whoever waits for what will not be told must not wait for ever
+        self._wake()
 
     async def _pause(self) -> None:
         if self._watching is not None:

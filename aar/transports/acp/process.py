@@ -55,13 +55,15 @@ async def _serve(flags: SettingFlags, mcp: Path | None, greeting: Greeting) -> i
     stdio = take_stdio()
     outlet = Outlet(stdio.write)
     try:
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as watching:
             connection = Connection(partial(read_some, stdio.read), outlet)
-            await nursery.start(_watch_signals, connection)
-            front = Front(flags, mcp, connection, greeting.client)
-            nursery.start_soon(front.keep_house)
-            await connection.run(front, greeting.received)
-            nursery.cancel_scope.cancel()
+            await watching.start(_watch_signals, connection)
+            async with trio.open_nursery() as nursery:
+                front = Front(flags, mcp, connection, greeting.client)
+                nursery.start_soon(front.keep_house)
+                await connection.run(front, greeting.received)
+                nursery.cancel_scope.cancel()
+            watching.cancel_scope.cancel()  # only now: a signal must not cut short what ends
     except* ClientGone:
         logger.info("the client does not read any more")
     return DONE

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import trio
@@ -62,11 +63,13 @@ class Call:
     request_id: Any = None
     wants_answer: bool = False
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    released: trio.Event = field(default_factory=trio.Event)
     cancel: Callable[[], None] | None = None
+    let_go: Callable[[], None] | None = None
 
     def release(self) -> None:
-        self.released.set()
+        let_go, self.let_go = self.let_go, None
+        if let_go is not None:
+            let_go()
 
 
 class Peer(Protocol):
@@ -221,21 +224,21 @@ class Connection:
         if call.wants_answer:
             self._calls[call.request_id] = call
         lane = peer.lane_of(call)
-        if lane is None:
-            nursery.start_soon(self._serve, call, peer)
-        elif lane in self._lanes:
+        if lane is not None and lane in self._lanes:
             self._lanes[lane].append(call)
-        else:
-            self._lanes[lane] = deque([call])
-            nursery.start_soon(self._run_lane, lane, peer, nursery)
+            return
+        if lane is not None:
+            self._lanes[lane] = deque()
+            call.let_go = partial(self._next_in, lane, peer, nursery)
+        nursery.start_soon(self._serve, call, peer)
 
-    async def _run_lane(self, lane: str, peer: Peer, nursery: trio.Nursery) -> None:
-        calls = self._lanes[lane]
-        while calls:
-            call = calls.popleft()
-            nursery.start_soon(self._serve, call, peer)
-            await call.released.wait()
-        del self._lanes[lane]
+    def _next_in(self, lane: str, peer: Peer, nursery: trio.Nursery) -> None:
+        if not self._lanes[lane]:
+            del self._lanes[lane]
+            return
+        call = self._lanes[lane].popleft()
+        call.let_go = partial(self._next_in, lane, peer, nursery)
+        nursery.start_soon(self._serve, call, peer)
 
     async def _serve(self, call: Call, peer: Peer) -> None:
         try:

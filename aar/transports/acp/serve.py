@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 from typing import TYPE_CHECKING
 
 from aar.transports.acp.frames import LineBuffer, RpcError, decoded, encoded
@@ -26,10 +27,16 @@ def acp(*, flags: SettingFlags, mcp: Path | None = None) -> int:
 
     `mcp` is a file of MCP servers that every session gets, instead of the user's own.
     """
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _leave)  # until the event loop takes them over: nothing has begun yet
     greeting = _greet()
     from aar.transports.acp.process import serve_process
 
     return serve_process(flags, mcp, greeting)
+
+
+def _leave(*_: object) -> None:
+    os._exit(0)
 
 
 def _greet() -> Greeting:

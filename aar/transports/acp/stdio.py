@@ -86,21 +86,20 @@ class Outlet:
 
     async def _send(self, peer: socket.socket, left: memoryview) -> None:
         while left:
-            await trio.lowlevel.checkpoint()
             try:
-                left = left[peer.send(left, socket.MSG_DONTWAIT) :]
+                left = left[peer.send(left[:_CHUNK], socket.MSG_DONTWAIT) :]
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(peer)
 
     async def _fill(self, left: memoryview) -> None:
         while left:
-            await trio.lowlevel.checkpoint()
-            for _ in range(16):  # other tasks get their turn in between
+            for _ in range(64):
                 if not self._ready.poll(0):
                     await trio.lowlevel.wait_writable(self._descriptor)
                 left = left[os.write(self._descriptor, left[:_ATOMIC]) :]
                 if not left:
-                    break
+                    return
+            await trio.lowlevel.checkpoint()  # other tasks get their turn in between
 
     async def _in_thread(self, data: bytes) -> None:
         def write() -> None:
