@@ -34,8 +34,10 @@ def _server(entry: Mapping[str, Any]) -> McpServer | str:
     if kind == "sse":
         return f"MCP server {name!r} was left out: its transport SSE is not supported. Use its HTTP address, or stdio."
     if kind == "stdio" and command:
-        args = tuple(str(one) for one in entry.get("args") or ())
-        return McpServer(name=name, command=command, args=args, env=_pairs(entry.get("env")))
+        args = entry.get("args") or []
+        if not isinstance(args, list | tuple):
+            return f"MCP server {name!r} was left out: its args are no list."
+        return McpServer(name=name, command=command, args=tuple(map(str, args)), env=_pairs(entry.get("env")))
     if kind == "http" and url.startswith(("http://", "https://")):
         return McpServer(name=name, transport="http", url=url, headers=_pairs(entry.get("headers")))
     return f"MCP server {name!r} was left out: it has neither a command nor an HTTP address."

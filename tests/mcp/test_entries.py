@@ -44,3 +44,14 @@ def test_sse_and_what_nobody_knows_is_left_out_and_told() -> None:
 def test_a_server_without_a_name_is_called_by_its_command_or_address() -> None:
     servers, _ = editor_servers([{"command": "x"}, {"type": "http", "url": "http://y"}, {"command": "x"}])
     assert [server.name for server in servers] == ["x", "http://y", "x-2"]
+
+
+def test_arguments_that_are_no_list_cost_one_server_and_no_more() -> None:
+    servers, problems = editor_servers(
+        [{"name": "a", "command": "x", "args": 5}, {"name": "b", "command": "x", "args": "-v"}, {"command": "c"}]
+    )
+    assert [server.name for server in servers] == ["c"]
+    assert problems == (
+        "MCP server 'a' was left out: its args are no list.",
+        "MCP server 'b' was left out: its args are no list.",
+    )

@@ -53,9 +53,7 @@ def client_tools(
 
     files = [] if client.can_write_files else noted_file_tools(note)
     through = _Files(connection, watchers, note)
-    files += editor_file_tools(
-        _Files(connection, watchers, note), reads=client.can_read_files, writes=client.can_write_files
-    )
+    files += editor_file_tools(through, reads=client.can_read_files, writes=client.can_write_files)
     tools = [tool for tool in files if tool.name in config.tools.enabled_builtins]
     if client.has_terminals and config.safety.sandbox.mode == "local":
         tools.append(terminal_tool(_Terminals(connection, watchers)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.transports.acp.conftest import Refused
+from tests.transports.acp.conftest import Refused, is_update
 
 READING = {"fs": {"readTextFile": True}}
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
@@ -252,3 +252,26 @@ async def test_an_editor_that_makes_no_terminal_fails_the_call_alone(editor, pla
         session = await client.new(place.project)
         assert await client.prompt(session, "go") == "end_turn"
         assert "no more terminals" in results(client, session)[0]["rawOutput"]["text"]
+
+
+async def test_the_editor_knows_of_a_call_before_the_call_uses_its_files_or_terminals(editor, place, model):
+    file = place.write("a.txt", "old\n")
+    model.calls("read_file", path="a.txt").calls("write_file", path="a.txt", content="new\n")
+    model.calls("acp_terminal", command="true").says("Done.")
+    async with editor("--yes", **FILES, **TERMINALS) as client:
+        serve_files(client, {str(file): "old\n"})
+        serve_terminals(client, output="", ended={"exitCode": 0})
+        await client.prompt(await client.new(place.project), "go")
+        tells = [frame for frame in client.frames if is_update(frame, "tool_call") or is_service(frame)]
+        assert [frame["method"] for frame in tells[:6]] == [
+            "session/update",
+            "fs/read_text_file",
+            "session/update",
+            "fs/write_text_file",
+            "session/update",
+            "terminal/create",
+        ]
+
+
+def is_service(frame):
+    return frame.get("method", "").startswith(("fs/", "terminal/create"))

@@ -276,3 +276,25 @@ async def test_a_session_file_and_frames_hold_what_no_text_can_say(editor, place
         await client.write(json.dumps({**line, "params": {"sessionId": session, "prompt": prompt}}).encode() + b"\n")
         await client.until(lambda frame: frame.get("id") == "s")
         assert client.text(session).startswith("Fine ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_a_signal_right_behind_the_first_answer_is_a_proper_end(editor, number):
+    async with editor() as client:
+        client.process.send_signal(number)
+        assert await client.end() == 0
+
+
+async def test_a_signal_to_a_program_that_is_ending_does_not_cut_it_short(editor, place, tmp_path):
+    is_closing, has_closed = tmp_path / "closing", tmp_path / "closed"
+    os.mkfifo(is_closing)
+    script = f"echo > {is_closing}; cat > /dev/null; echo > {is_closing}; sleep 0.3; echo > {has_closed}"
+    server = {"name": "slow", "command": "sh", "args": ["-c", script], "env": []}
+    async with editor() as client:
+        await client.ask("session/new", cwd=str(place.project), mcpServers=[server])
+        await trio.to_thread.run_sync(is_closing.read_bytes, abandon_on_cancel=True)
+        await client.close_input()
+        await trio.to_thread.run_sync(is_closing.read_bytes, abandon_on_cancel=True)
+        client.process.send_signal(signal.SIGTERM)
+        assert await client.end() == 0
+        assert has_closed.exists()
