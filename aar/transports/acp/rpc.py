@@ -35,7 +35,7 @@ from aar.transports.cli.exits import leaves
 
 __all__ = ["Call", "Connection", "Peer", "Reply"]
 
-MOST_CALLS = 1000  # requests of a client that may run at the same time
+MOST_CALLS = 1000  # requests of a client that may run at the same time; as many notifications more, such as a cancel
 LEAVING = 1.5  # seconds that running requests have to end, and answers to be written, when the client has left
 
 logger = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class Connection:
             self._cancel(call.params.get("requestId"))
             return
         try:
-            if len(self._running) >= MOST_CALLS:
+            if len(self._running) >= (MOST_CALLS if call.wants_answer else 2 * MOST_CALLS):
                 raise RpcError(INTERNAL, f"{MOST_CALLS} requests are running: wait for some of their answers.")
             reply = peer.answer_at_once(call)
         except RpcError as error:
