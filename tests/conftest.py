@@ -37,10 +37,15 @@ _passed: set[str] = set()
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.when == "call" and report.passed:
-        for marker in item.iter_markers("covers"):
-            _passed.update(marker.args)
+    if report.when == "call":
+        rows = [row for marker in item.iter_markers("covers") for row in marker.args]
+        report.user_properties.append(("covers", rows))  # these reach us from other processes, too
     return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.passed:
+        _passed.update(row for name, rows in report.user_properties if name == "covers" for row in rows)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

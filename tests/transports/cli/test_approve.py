@@ -46,6 +46,5 @@ def test_a_long_name_is_folded_and_marked_too() -> None:
 def test_every_line_is_ours_or_marked(arguments: dict[str, str], width: int) -> None:
     lines = described(arguments, width).split("\n")
     assert [line for line in lines if not line.startswith("  ")] == []
-    assert len([line for line in lines if not line.startswith("  │ ")]) == max(1, len(arguments)) or any(
-        name.startswith("│ ") for name in arguments
-    )
+    ours = [line for line in lines if not line.startswith("  │ ")]  # a name that is too long is marked, too
+    assert len(ours) <= max(1, len(arguments))
