@@ -28,7 +28,7 @@ def servers():
     return write
 
 
-@pytest.mark.covers("MCP-14")
+@pytest.mark.covers("CLI-20", "MCP-14")
 @pytest.mark.parametrize("flag", ["--mcp", "--mcp-config"])
 async def test_run_uses_the_servers_of_a_file_and_says_how_many_tools_they_have(
     aar, model, flags, place, servers, flag
