@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aar.display import one_line
 from aar.transports.cli.approve import described
 
 
@@ -48,3 +49,5 @@ def test_every_line_is_ours_or_marked(arguments: dict[str, str], width: int) -> 
     assert [line for line in lines if not line.startswith("  ")] == []
     ours = [line for line in lines if not line.startswith("  │ ")]  # a name that is too long is marked, too
     assert len(ours) <= max(1, len(arguments))
+    heads = [f"  {one_line(name)}:" for name in arguments] or ["  (no arguments)"]
+    assert [line for line in ours if not line.startswith(tuple(heads))] == []
