@@ -78,6 +78,14 @@ class Folder:
             raise
         return file, found
 
+    def status(self, name: str, folder: int | None = None) -> os.stat_result | None:
+        """What stands under this name, a link itself and not where it leads; None when there is nothing."""
+        path = f"{self._prefix}{name}" if folder is None else name
+        try:
+            return os.stat(path, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
     @contextmanager
     def file(self, name: str, flags: int, folder: int) -> Iterator[int]:
         """The same for the length of a block."""

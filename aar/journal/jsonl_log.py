@@ -174,18 +174,20 @@ class JsonlLog:
                 self._release()
 
     def _append(self, data: bytes, sync: bool) -> None:
-        if not (sync or self._has_rest or self._is_doubtful or self._inode is None):
-            self._write(data)  # nearly always, and so with as few calls of the system as can be
+        if self._has_rest or self._is_doubtful or self._inode is None or (sync and self._is_new):
+            with self._folder.opened() as folder:
+                self._recover(folder)
+                self._write(data, folder, sync)
             return
-        with self._folder.opened() as folder:
-            self._recover(folder)
-            self._write(data, folder, sync)
+        if sync:  # nearly always there is nothing to mend, and so it takes as few calls of the system as can be
+            self._require_lease(None)
+        self._write(data, None, sync)
 
-    def _write(self, data: bytes, folder: int | None = None, sync: bool = False) -> None:
+    def _write(self, data: bytes, folder: int | None, sync: bool) -> None:
         file = self._open(folder)
         try:
             write_all(file, data)
-            if sync and folder is not None:
+            if sync:
                 self._sync(file, folder)
         except OSError:
             self._has_rest = True
@@ -195,10 +197,10 @@ class JsonlLog:
         finally:
             os.close(file)
 
-    def _sync(self, file: int, folder: int) -> None:
+    def _sync(self, file: int, folder: int | None) -> None:
         try:
             os.fdatasync(file)
-            if self._is_new:
+            if self._is_new and folder is not None:
                 os.fsync(folder)
                 self._is_new = False
         except OSError:
@@ -243,9 +245,9 @@ class JsonlLog:
                     os.ftruncate(file, self._size)
         self._has_rest = False
 
-    def _require_lease(self, folder: int) -> None:
+    def _require_lease(self, folder: int | None) -> None:
         """Without it, what stands behind our own lines may be the work of whoever has the session now."""
-        if not self._lease.is_held(folder):
+        if not self._lease.is_held(self._folder.status(self._lease.name, folder)):
             raise StoreUnavailable(f"{self.path}: its lock file was removed, so others may write this session.")
 
     def _write_anew(self, folder: int) -> None:

@@ -15,23 +15,24 @@ __all__ = ["Lease", "take_lease"]
 
 
 class Lease:
-    """The right to write a session. Ends with `release`, or with the process."""
+    """The right to write a session. Ends with `release`, or with the process. `name` is its lock file's."""
 
     def __init__(self, name: str, file: int) -> None:
-        self._name = name
+        self.name = name
         self._file = file
+        self._locked = os.fstat(file)
 
-    def is_held(self, folder: int) -> bool:
-        """Whether nobody has removed the lock file: others could have taken the session since."""
-        return self._file >= 0 and _is_in_place(self._name, self._file, folder)
+    def is_held(self, found: os.stat_result | None) -> bool:
+        """Whether what now stands under `name` is our file: when somebody removed it, others may have the session."""
+        return self._file >= 0 and found is not None and os.path.samestat(found, self._locked)
 
     def release(self, folder: int | None) -> None:
         """Remove the lock file while it is still ours, and let go. Does nothing the second time."""
         if self._file < 0:
             return
         try:
-            if folder is not None and _is_in_place(self._name, self._file, folder):
-                os.unlink(self._name, dir_fd=folder)
+            if folder is not None and _is_in_place(self.name, self._file, folder):
+                os.unlink(self.name, dir_fd=folder)
         finally:
             os.close(self._file)
             self._file = -1
