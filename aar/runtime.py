@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -33,6 +33,9 @@ from aar.providers import open_provider
 from aar.providers.base import Provider
 from aar.tools import builtin_tools
 from aar.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from aar.mcp import FoundServers
 
 __all__ = [
     "Provider",
@@ -166,20 +169,20 @@ def check_provider(config: AgentConfig) -> None:
             open_provider(provider)
 
 
-def mcp_servers_of_file(file: Path | None, *, home: Path) -> tuple[McpServer, ...]:
+def mcp_servers_of_file(file: Path | None, *, home: Path) -> FoundServers:
     """The MCP servers of this file, else those of `mcp_servers.json` in `home`, which need not be there.
 
-    Raises `ConfigError`, with the field that is wrong, and `MissingMcp` when the package is not installed and the
-    file was asked for.
+    Beside them a sentence for each mistake that costs one server or one field. Raises `ConfigError` when nothing in the
+    file can be used, and `MissingMcp` when the package is not installed and the file was asked for.
     """
-    from aar.mcp import default_file, read_servers, require_package
+    from aar.mcp import FoundServers, default_file, read_servers, require_package
 
     if file is None:
-        return read_servers(default_file(home)) if default_file(home).exists() else ()
-    servers = read_servers(file)
-    if servers:
+        return read_servers(default_file(home)) if default_file(home).exists() else FoundServers()
+    found = read_servers(file)
+    if found.servers:
         require_package()
-    return servers
+    return found
 
 
 def editor_mcp_servers(entries: Iterable[Any]) -> tuple[tuple[McpServer, ...], tuple[str, ...]]:

@@ -114,7 +114,7 @@ class Connection:
         if self._session.server_capabilities.tools is None:
             return ()
         found = await self._pages(lambda cursor: self._session.list_tools(cursor=cursor), "tools")
-        return tools_of(self.server.name, found)
+        return tools_of(self.server, found)
 
     async def call(
         self, tool: str, arguments: dict[str, Any], *, limit: int, report: Callable[[str], None] | None = None

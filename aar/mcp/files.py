@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aar.errors import InvalidSetting
+from aar.mcp.fields import checked_fields, unknown_fields
 from aar.messages.mcp import McpServer
 
-__all__ = ["default_file", "parse_servers", "read_servers"]
+__all__ = ["FoundServers", "default_file", "parse_servers", "read_servers"]
+
+
+class FoundServers(NamedTuple):
+    """The servers of a file that can be used, and a sentence for each thing in it that cannot."""
+
+    servers: tuple[McpServer, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def default_file(home: Path) -> Path:
@@ -18,8 +27,11 @@ def default_file(home: Path) -> Path:
     return home / "mcp_servers.json"
 
 
-def read_servers(file: Path) -> tuple[McpServer, ...]:
-    """The servers of a file. Raises `InvalidSetting`, a `ValueError`, that names the file and the field."""
+def read_servers(file: Path, variables: Mapping[str, str] | None = None) -> FoundServers:
+    """The servers of a file, with `${NAME}` in `env` and `headers` filled in: from the environment, unless given.
+
+    Raises `InvalidSetting`, a `ValueError`, that names file and field, when nothing in it can be used.
+    """
     try:
         text = file.expanduser().read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
@@ -34,30 +46,46 @@ def read_servers(file: Path) -> tuple[McpServer, ...]:
         raise InvalidSetting(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}.") from error
     except RecursionError as error:
         raise InvalidSetting(f"{file}: is nested too deeply.") from error
-    return parse_servers(found, source=str(file))
+    return parse_servers(found, source=str(file), variables=os.environ if variables is None else variables)
 
 
-def parse_servers(found: Any, *, source: str) -> tuple[McpServer, ...]:
-    """Servers from the data of such a file. `source` is where it came from. Raises `InvalidSetting`."""
+def parse_servers(found: Any, *, source: str, variables: Mapping[str, str]) -> FoundServers:
+    """Servers from the data of such a file, which came from `source`. A server with a mistake is left out.
+
+    Raises `InvalidSetting` when it is no list of servers, or all of them have mistakes.
+    """
     entries = found.get("servers") if isinstance(found, dict) else found
     if not isinstance(entries, list):
         hint = (
             " `mcpServers` is the form of other programs." if isinstance(found, dict) and "mcpServers" in found else ""
         )
         raise InvalidSetting(f'{source}: must hold {{"servers": [...]}} or a list of servers.{hint}')
-    servers = tuple(_server(entry, f"{source}: servers[{index}]") for index, entry in enumerate(entries))
-    names = [server.name for server in servers]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise InvalidSetting(f"{source}: servers[{index}].name: there are two servers named {name!r}.")
-    return servers
+    servers: dict[str, McpServer] = {}
+    mistakes: list[str] = []
+    remarks: list[str] = []
+    for index, entry in enumerate(entries):
+        place = f"{source}: servers[{index}]"
+        try:
+            server = _server(entry, place, variables)
+            if server.name in servers:
+                raise InvalidSetting(
+                    f"{place}.name: there are two servers named {server.name!r}. Give one another name."
+                )
+        except InvalidSetting as mistake:
+            mistakes.append(str(mistake))
+            continue
+        servers[server.name] = server
+        remarks += unknown_fields(entry, place)
+    if mistakes and not servers:
+        raise InvalidSetting("\n".join(mistakes))
+    left_out = [f"{mistake} This server is left out." for mistake in mistakes]
+    return FoundServers(tuple(servers.values()), (*left_out, *remarks))
 
 
-def _server(entry: Any, place: str) -> McpServer:
+def _server(entry: Any, place: str, variables: Mapping[str, str]) -> McpServer:
     if not isinstance(entry, dict):
         raise InvalidSetting(f"{place}: must be an object with a name and a command or url.")
-    given = {field: check for field, check in _CHECKS.items() if field in entry}
-    fields = {field: _checked(entry[field], f"{place}.{field}", check) for field, check in given.items()}
+    fields = checked_fields(entry, place, variables)
     name = fields.get("name", "")
     if not name:
         raise InvalidSetting(f"{place}.name: is missing. Give the server a name.")
@@ -67,49 +95,6 @@ def _server(entry: Any, place: str) -> McpServer:
     if transport == "stdio" and not fields.get("command"):
         hint = ' For an address set "transport": "http".' if fields.get("url") else ""
         raise InvalidSetting(f"{place}.command: the server {name!r} needs a command to start it.{hint}")
-    if transport == "http" and not _is_address(fields.get("url", "")):
-        raise InvalidSetting(f"{place}.url: the server {name!r} needs a url that begins with http:// or https://.")
+    if transport == "http" and not fields.get("url"):
+        raise InvalidSetting(f"{place}.url: the server {name!r} needs a url, such as https://example.org/mcp.")
     return McpServer(**fields)
-
-
-def _is_address(url: str) -> bool:
-    return url.startswith(("http://", "https://"))
-
-
-Check = Callable[[Any], str]
-"""What a value should have been, or nothing when it is."""
-
-
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) else "a text"
-
-
-def _texts(value: Any) -> str:
-    return "" if isinstance(value, list) and all(isinstance(one, str) for one in value) else "a list of texts"
-
-
-def _map(value: Any) -> str:
-    is_one = isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
-    return "" if is_one else "an object whose values are texts"
-
-
-def _flag(value: Any) -> str:
-    return "" if isinstance(value, bool) else "true or false"
-
-
-_CHECKS: dict[str, Check] = {
-    "name": _text,
-    "transport": _text,
-    "command": _text,
-    "args": _texts,
-    "env": _map,
-    "url": _text,
-    "headers": _map,
-    "prefix_tools": _flag,
-}
-
-
-def _checked(value: Any, place: str, check: Check) -> Any:
-    if wanted := check(value):
-        raise InvalidSetting(f"{place}: must be {wanted}.")  # without the value, which may be a secret
-    return value

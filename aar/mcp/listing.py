@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from aar.messages.mcp import McpPrompt, McpResource, McpTool
+from aar.messages.mcp import McpPrompt, McpResource, McpServer, McpTool
 
 __all__ = ["PAGES", "TOOLS", "prompt_of", "resource_of", "tools_of"]
 
@@ -22,24 +22,24 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 logger = logging.getLogger(__name__)
 
 
-def tools_of(server: str, found: Sequence[Any]) -> tuple[McpTool, ...]:
+def tools_of(server: McpServer, found: Sequence[Any]) -> tuple[McpTool, ...]:
     """The tools that can be used, the first of each name. What is left out is logged."""
     tools: dict[str, McpTool] = {}
     for one in found:
         if one.name in tools:
             continue
         if len(tools) == TOOLS:
-            logger.warning("MCP server %s has more than %d tools: the others are left out", server, TOOLS)
+            logger.warning("MCP server %s has more than %d tools: the others are left out", server.name, TOOLS)
             break
         schema = one.input_schema or {"type": "object", "properties": {}}
         if len(json.dumps(schema, default=str)) > SCHEMA:
-            logger.warning("MCP server %s: the tool %s is left out, its schema is too long", server, one.name)
+            logger.warning("MCP server %s: the tool %s is left out, its schema is too long", server.name, one.name)
             continue
         tools[one.name] = McpTool(
             name=one.name,
             description=_clean(one.description, DESCRIPTION),
             input_schema={"type": "object", **schema},
-            is_read_only=bool(one.annotations and one.annotations.read_only_hint),
+            is_read_only=bool(server.trust_annotations and one.annotations and one.annotations.read_only_hint),
         )
     return tuple(tools.values())
 

@@ -28,7 +28,8 @@ __all__ = [
 class McpServer(Message):
     """`command`, `args` and `env` start a server on `stdio`; `url` and `headers` reach one over `http`.
 
-    `prefix_tools` names each of its tools `<name>__<tool>`.
+    `prefix_tools` names each of its tools `<name>__<tool>`. `trust_annotations` believes it when it says that a tool
+    only reads; only the user's own file and the application may say so, never an editor.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
@@ -41,6 +42,7 @@ class McpServer(Message):
     url: str = ""
     headers: dict[str, str] = {}
     prefix_tools: bool = False
+    trust_annotations: bool = False
 
 
 # --- what a server offers ---------------------------------------------------------------------
@@ -50,7 +52,7 @@ McpState = Literal["connecting", "connected", "failed"]
 
 
 class McpTool(Message):
-    """A tool as its server describes it. `is_read_only` is what the server claims, and no more than that."""
+    """A tool as its server describes it. `is_read_only`: the server says so, and its annotations are trusted."""
 
     name: str
     description: str = ""

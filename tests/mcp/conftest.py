@@ -29,9 +29,18 @@ SERVERS = Path(__file__).parent / "servers"
 def plain() -> Callable[..., McpServer]:
     """`plain("name", tools=[...])`: the server in `servers/plain.py` with these options."""
 
-    def named(name: str = "plain", *, env: dict[str, str] | None = None, prefix: bool = False, **options: Any) -> Any:
+    def named(
+        name: str = "plain",
+        *,
+        env: dict[str, str] | None = None,
+        prefix: bool = False,
+        trust: bool = False,
+        **options: Any,
+    ) -> McpServer:
         args = (str(SERVERS / "plain.py"), json.dumps(options))
-        return McpServer(name=name, command=sys.executable, args=args, env=env or {}, prefix_tools=prefix)
+        return McpServer(
+            name=name, command=sys.executable, args=args, env=env or {}, prefix_tools=prefix, trust_annotations=trust
+        )
 
     return named
 

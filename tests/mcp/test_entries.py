@@ -55,3 +55,10 @@ def test_arguments_that_are_no_list_cost_one_server_and_no_more() -> None:
         "MCP server 'a' was left out: its args are no list.",
         "MCP server 'b' was left out: its args are no list.",
     )
+
+
+def test_an_editor_cannot_make_a_server_trusted_nor_read_our_variables(monkeypatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "canary")
+    entry = {"name": "a", "command": "x", "env": {"T": "${MY_TOKEN}"}, "trust_annotations": True}
+    ((server,), _) = editor_servers([entry])
+    assert (server.trust_annotations, server.env) == (False, {"T": "${MY_TOKEN}"})

@@ -7,28 +7,38 @@ import logging
 from mcp_types import Prompt, PromptArgument, Resource, Tool, ToolAnnotations
 
 from aar.mcp.listing import DESCRIPTION, TOOLS, prompt_of, resource_of, tools_of
-from aar.messages.mcp import McpPrompt, McpResource, McpTool
+from aar.messages.mcp import McpPrompt, McpResource, McpServer, McpTool
+
+SERVER = McpServer(name="s", command="x")
 
 
 def named(name: str, **more) -> Tool:
     return Tool(name=name, **{"input_schema": {"type": "object", "properties": {}}, **more})
 
 
-def test_a_tool_keeps_its_words_its_schema_and_what_it_claims() -> None:
+def test_a_tool_keeps_its_words_and_its_schema() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    tool = named("t", description="Does it.", input_schema=schema, annotations=ToolAnnotations(read_only_hint=True))
-    assert tools_of("s", [tool]) == (McpTool(name="t", description="Does it.", input_schema=schema, is_read_only=True),)
+    tool = named("t", description="Does it.", input_schema=schema)
+    assert tools_of(SERVER, [tool]) == (McpTool(name="t", description="Does it.", input_schema=schema),)
+
+
+def test_what_a_server_says_about_its_tools_counts_only_when_it_is_trusted_in_that() -> None:
+    hints = (ToolAnnotations(read_only_hint=True), ToolAnnotations(read_only_hint=False), ToolAnnotations(), None)
+    tools = [named(f"t{number}", annotations=hint) for number, hint in enumerate(hints)]
+    trusted = SERVER.model_copy(update={"trust_annotations": True})
+    assert [tool.is_read_only for tool in tools_of(SERVER, tools)] == [False] * 4
+    assert [tool.is_read_only for tool in tools_of(trusted, tools)] == [True, False, False, False]
 
 
 def test_a_schema_without_a_type_is_one_of_an_object() -> None:
-    assert [tool.input_schema for tool in tools_of("s", [named("a", input_schema={}), named("b")])] == [
+    assert [tool.input_schema for tool in tools_of(SERVER, [named("a", input_schema={}), named("b")])] == [
         {"type": "object", "properties": {}},
         {"type": "object", "properties": {}},
     ]
 
 
 def test_characters_that_steer_a_terminal_are_gone_and_long_descriptions_are_cut() -> None:
-    (tool,) = tools_of("s", [named("t", description="a\x1b[31mb\u202ec\td\ne" + "x" * DESCRIPTION)])
+    (tool,) = tools_of(SERVER, [named("t", description="a\x1b[31mb\u202ec\td\ne" + "x" * DESCRIPTION)])
     assert tool.description.startswith("a [31mb c\td\ne")
     assert len(tool.description) == DESCRIPTION
     assert tool.description.endswith("…")
@@ -37,7 +47,7 @@ def test_characters_that_steer_a_terminal_are_gone_and_long_descriptions_are_cut
 def test_what_is_too_much_is_left_out_and_logged(caplog) -> None:
     caplog.set_level(logging.WARNING)
     large = named("large", input_schema={"type": "object", "description": "x" * 200_000})
-    found = tools_of("s", [large, *(named(f"t{number}") for number in range(TOOLS + 9)), named("t0")])
+    found = tools_of(SERVER, [large, *(named(f"t{number}") for number in range(TOOLS + 9)), named("t0")])
     assert [tool.name for tool in found] == [f"t{number}" for number in range(TOOLS)]
     assert [record.getMessage() for record in caplog.records] == [
         "MCP server s: the tool large is left out, its schema is too long",

@@ -184,14 +184,27 @@ async def test_a_servers_tool_asks_and_without_anybody_to_answer_it_is_denied(us
 
 
 @pytest.mark.covers("SAFE-21")
-async def test_in_read_only_mode_only_tools_that_say_they_read_may_run(using, plain) -> None:
+@pytest.mark.parametrize(
+    ("trust", "answer"), [(False, "Error [blocked]: blocked by safety policy: read-only mode"), (True, "{}")]
+)
+async def test_in_read_only_mode_only_tools_of_trusted_servers_that_say_they_read_may_run(
+    using, plain, trust, answer
+) -> None:
     provider = ScriptedProvider().calls(("echo", {}), ("read_it", {})).text("done")
     config = AgentConfig(
         tools={"enabled_builtins": []}, safety=SafetyConfig(read_only=True, require_approval_for_execute=False)
     )
-    async with using(provider, plain(tools=["echo", "read_it"]), config=config) as session:
+    async with using(provider, plain(tools=["echo", "read_it"], trust=trust), config=config) as session:
         await session.prompt("go")
-        assert results_of(session) == ["Error [blocked]: blocked by safety policy: read-only mode", "{}"]
+        assert results_of(session) == ["Error [blocked]: blocked by safety policy: read-only mode", answer]
+
+
+@pytest.mark.covers("SAFE-21")
+async def test_what_a_server_says_of_itself_opens_no_protected_place(using, plain) -> None:
+    provider = ScriptedProvider().calls(("read_it", {"path": ".git/config"})).text("done")
+    async with using(provider, plain(tools=["read_it"])) as session:
+        await session.prompt("go")
+        assert results_of(session)[0].startswith("Error [blocked]: ")
 
 
 # --- lifetimes --------------------------------------------------------------------------------
@@ -420,7 +433,7 @@ async def test_the_system_prompt_does_not_name_the_tools_of_servers(using, plain
 
 async def test_clients_see_what_servers_offer_and_what_became_of_them(using, plain) -> None:
     missing = McpServer(name="missing", command="there-is-no-such-program")
-    async with using(ScriptedProvider(), plain(tools=["read_it"], prefix=True), missing) as session:
+    async with using(ScriptedProvider(), plain(tools=["read_it"], prefix=True, trust=True), missing) as session:
         found, lost = await session.mcp_servers(wait=True)
         schema = {"type": "object", "properties": {}}
         assert found.tools == (

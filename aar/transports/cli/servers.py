@@ -19,8 +19,14 @@ PATIENCE = 10.0  # seconds that a command waits for servers before it goes on wi
 
 
 def named_servers(file: Path | None, home: Path) -> tuple[McpServer, ...]:
-    """Those of the file that was given, else of the user's own. Raises `ConfigError`."""
-    return mcp_servers_of_file(file, home=home)
+    """Those of the file that was given, else of the user's own; what cannot be used there is told.
+
+    Raises `ConfigError` when nothing can be used.
+    """
+    found = mcp_servers_of_file(file, home=home)
+    for problem in found.problems:
+        complain(problem)
+    return found.servers
 
 
 async def tell_of_servers(handle: SessionHandle, servers: Sequence[McpServer]) -> tuple[McpStatus, ...]:

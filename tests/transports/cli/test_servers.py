@@ -51,7 +51,7 @@ async def test_the_file_in_the_user_s_folder_is_used_when_no_other_is_named(aar,
     assert "Registered 1 MCP tool(s)\n" in done.err
     other = servers(place.home / "other.json", other={"tools": ["read_it"]})
     done = await aar("tools", "--mcp", str(other))
-    assert "  read_it  (external, read)  Does read_it.\n" in done.out
+    assert "  read_it  (external)  Does read_it.\n" in done.out
     assert "echo" not in done.out
 
 
