@@ -28,6 +28,8 @@ FACES = [
     "display",
 ]  # each may use what stands after it
 FOR_TRANSPORTS = ["config", "prompt", "usage", "attachments", "logs"]
+ENTRIES = ["acp", "acp_http", "mcp_server"]  # rooms of transports with a way in each, which do not know one another
+COMMANDS = "aar.transports.cli.commands"  # opens each of them
 ENTRANCES = ["aar", "aar.__main__"]  # the lazy public names, and the command line
 
 EXCEPTIONS = {  # a module or package, and the neighbours that it may know
@@ -81,6 +83,20 @@ def test_imports_go_down_only() -> None:
         for module, names in IMPORTED.items()
         for name in names
         if module not in ENTRANCES and name.split(".")[0] == "aar" and unit(name) not in allowed(module)
+    ]
+    assert wrong == []
+
+
+def test_ways_in_share_what_they_share_in_rooms_of_its_own() -> None:
+    def room(module: str) -> str:
+        return module.split(".")[2] if module.startswith("aar.transports.") else ""
+
+    wrong = [
+        f"{module} imports {name}"
+        for module, names in IMPORTED.items()
+        for name in names
+        if unit(module) == "transports" and module != COMMANDS
+        if room(name) in ENTRIES and room(name) != room(module)
     ]
     assert wrong == []
 

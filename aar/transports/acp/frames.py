@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from aar.errors import TransportError
@@ -13,11 +12,9 @@ __all__ = [
     "INTERNAL",
     "INVALID_PARAMS",
     "INVALID_REQUEST",
-    "LONGEST_LINE",
     "NOT_FOUND",
     "NO_SUCH_METHOD",
     "PARSE_ERROR",
-    "LineBuffer",
     "Message",
     "RpcError",
     "decoded",
@@ -27,7 +24,6 @@ __all__ = [
 ]
 
 DEEPEST = 100  # levels of data that cannot be sent as it is
-LONGEST_LINE = 128 * 1024 * 1024  # bytes; a longer one is dropped as it comes
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -55,39 +51,6 @@ class RpcError(TransportError):
     def as_error(self) -> Message:
         error: Message = {"code": self.code, "message": str(self)}
         return {**error, "data": {"details": str(self)}} if self.code == INTERNAL else error
-
-
-class LineBuffer:
-    """Bytes as they come, cut into lines."""
-
-    def __init__(self, data: bytes = b"") -> None:
-        self._data = bytearray(data)
-        self._looked_at = 0
-        self._is_dropping = False
-
-    def feed(self, data: bytes) -> None:
-        self._data += data
-
-    def lines(self) -> Iterator[bytes | None]:
-        """The whole lines so far without their ends, blank ones left out; `None` for one that was too long."""
-        while (end := self._data.find(b"\n", self._looked_at)) >= 0:
-            line = bytes(self._data[:end]).strip()
-            del self._data[: end + 1]
-            self._looked_at = 0
-            if self._is_dropping:
-                self._is_dropping = False
-                yield None
-            elif line:
-                yield line
-        self._looked_at = len(self._data)
-        if self._looked_at > LONGEST_LINE:
-            self._data.clear()
-            self._looked_at = 0
-            self._is_dropping = True
-
-    def rest(self) -> bytes:
-        """What has no end yet."""
-        return bytes(self._data)
 
 
 def decoded(line: bytes) -> Message:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,17 +13,16 @@ from aar.errors import AarError, ClientGone
 from aar.transports.acp.frames import INTERNAL, NO_SUCH_METHOD, RpcError
 from aar.transports.acp.handshake import ClientCapabilities, Greeting, capabilities_of, initialize_result
 from aar.transports.acp.rpc import Call, Connection, Reply
-from aar.transports.acp.stdio import Outlet, read_some, take_stdio
 from aar.transports.cli.exits import DONE, leaves, run_to_code
 from aar.transports.cli.sentences import sentence
+from aar.transports.signals import watch_signals
+from aar.transports.stdio.streams import Outlet, read_some, take_stdio
 
 if TYPE_CHECKING:
     from aar.transports.acp.agent import Agent
     from aar.transports.cli.flags import SettingFlags
 
 __all__ = ["METHODS", "Front", "serve_process"]
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 METHODS = frozenset(
     {
@@ -57,7 +54,7 @@ async def _serve(flags: SettingFlags, mcp: Path | None, greeting: Greeting) -> i
     try:
         async with trio.open_nursery() as watching:
             connection = Connection(partial(read_some, stdio.read), outlet)
-            await watching.start(_watch_signals, connection)
+            await watching.start(watch_signals, lambda _: connection.hang_up())
             async with trio.open_nursery() as nursery:
                 front = Front(flags, mcp, connection, greeting.client)
                 nursery.start_soon(front.keep_house)
@@ -67,18 +64,6 @@ async def _serve(flags: SettingFlags, mcp: Path | None, greeting: Greeting) -> i
     except* ClientGone:
         logger.info("the client does not read any more")
     return DONE
-
-
-async def _watch_signals(connection: Connection, *, task_status: trio.TaskStatus[None]) -> None:
-    """The first signal ends everything in order; one more ends it at once."""
-    is_ending = False
-    with trio.open_signal_receiver(*_SIGNALS) as signals:
-        task_status.started()
-        async for number in signals:
-            if is_ending:
-                os._exit(128 + number)
-            is_ending = True
-            connection.hang_up()
 
 
 class Front:

@@ -22,7 +22,6 @@ from aar.transports.acp.frames import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
-    LineBuffer,
     Message,
     RpcError,
     decoded,
@@ -32,6 +31,7 @@ from aar.transports.acp.frames import (
 )
 from aar.transports.acp.outbox import Outbox, Sink
 from aar.transports.cli.exits import leaves
+from aar.transports.stdio.lines import LineBuffer
 
 __all__ = ["Call", "Connection", "Peer", "Reply"]
 

@@ -11,8 +11,9 @@ import select
 import signal
 from typing import TYPE_CHECKING
 
-from aar.transports.acp.frames import LineBuffer, RpcError, decoded, encoded
+from aar.transports.acp.frames import RpcError, decoded, encoded, is_request_id
 from aar.transports.acp.handshake import Greeting, capabilities_of, initialize_result
+from aar.transports.stdio.lines import LineBuffer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from aar.transports.cli.flags import SettingFlags
 
 __all__ = ["acp"]
+
+MOST_GREETING = 1024 * 1024  # bytes; a first line that is longer is none, and left for the event loop to bound
 
 
 def acp(*, flags: SettingFlags, mcp: Path | None = None) -> int:
@@ -44,10 +47,11 @@ def _greet() -> Greeting:
 
     These reads and the write wait in the kernel: nothing else is running yet.
     """
-    buffer = LineBuffer()
-    while True:
+    buffer, size = LineBuffer(), 0
+    while size < MOST_GREETING:
         data = _read()
         buffer.feed(data)
+        size += len(data)
         if not data or b"\n" in data:
             break
     lines = buffer.lines()
@@ -57,8 +61,8 @@ def _greet() -> Greeting:
     rest = buffer.rest()
     try:
         message = decoded(first)
-        is_proper = message.get("jsonrpc") == "2.0" and message.get("method") == "initialize"
-        if not is_proper or not isinstance(message.get("id"), str | int) or not isinstance(message.get("params"), dict):
+        is_proper = message.get("jsonrpc") == "2.0" and message.get("method") == "initialize" and "id" in message
+        if not is_proper or not is_request_id(message["id"]) or not isinstance(message.get("params"), dict):
             return Greeting(received=first + b"\n" + rest)
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": initialize_result(message["params"])}
     except RpcError:

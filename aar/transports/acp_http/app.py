@@ -15,19 +15,19 @@ from aar.errors import ConfigError
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import Provider, Store, ToolRegistry, session_store
-from aar.transports.acp_http.access import Access
 from aar.transports.acp_http.finishing import Finishing
-from aar.transports.acp_http.host import Host, Setup
-from aar.transports.acp_http.requests import Refused, parse_request
-from aar.transports.acp_http.run import Run
+from aar.transports.acp_http.requests import parse_request
+from aar.transports.http.access import Access
+from aar.transports.http.refused import Refused
+from aar.transports.runs.host import DESCRIPTION, Host, Setup
+from aar.transports.runs.run import Run
 
 if TYPE_CHECKING:
     from quart import Request, Response
     from quart_trio import QuartTrio
 
-__all__ = ["DESCRIPTION", "MOST_BODY", "build_app", "create_acp_asgi_app"]
+__all__ = ["MOST_BODY", "build_app", "create_acp_asgi_app"]
 
-DESCRIPTION = "Aar adaptive action & reasoning agent"
 MOST_BODY = 16 * 1024 * 1024  # bytes of a request
 
 logger = logging.getLogger(__name__)

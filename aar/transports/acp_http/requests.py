@@ -1,35 +1,17 @@
-"""What `POST /runs` may say, and what is said to what it may not."""
+"""What `POST /runs` may say."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, get_args
 
-from aar.errors import ProtocolError
+from aar.transports.http.refused import Refused
+from aar.transports.runs.request import Mode, RunRequest
 
-__all__ = ["Mode", "Refused", "RunRequest", "parse_request"]
-
-Mode = Literal["sync", "async", "stream"]
+__all__ = ["parse_request"]
 
 _SHOWN = 100  # characters of a wrong value that an answer repeats
-
-
-class Refused(ProtocolError):
-    """A request that is answered with this status and a `detail`."""
-
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-
-
-class RunRequest(NamedTuple):
-    """`session_id` need not exist. `provider` is a profile of the settings."""
-
-    prompt: str
-    mode: Mode = "sync"
-    session_id: str | None = None
-    provider: str | None = None
 
 
 def parse_request(body: bytes, *, agent_name: str, profiles: Collection[str]) -> RunRequest:

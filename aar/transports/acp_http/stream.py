@@ -7,8 +7,8 @@ from types import TracebackType
 
 from quart.wrappers.response import ResponseBody
 
-from aar.transports.acp_http.run import Run
-from aar.transports.acp_http.runs import Runs
+from aar.transports.runs.run import Run
+from aar.transports.runs.runs import Runs
 
 __all__ = ["RunStream"]
 

@@ -165,6 +165,9 @@ def version() -> int:
 def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) -> int:
     """Serve an editor over the Agent Client Protocol, or programs over HTTP."""
     if http.http:
+        from aar.transports.signals import leave_on_signals
+
+        leave_on_signals()
         from aar.transports.acp_http.serve import serve_http
 
         return serve_http(http=http, flags=flags)
@@ -185,6 +188,9 @@ def mcp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) 
 
         complain(f"{http.given()[0]} is for serving over HTTP: add --http.")
         return USAGE
+    from aar.transports.signals import leave_on_signals
+
+    leave_on_signals()
     from aar.transports.mcp_server.serve import serve_mcp
 
     return serve_mcp(http=http, flags=flags)

@@ -14,9 +14,10 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from aar._version import __version__
-from aar.transports.acp_http.host import Host
-from aar.transports.acp_http.requests import Refused, RunRequest
-from aar.transports.acp_http.run import Run
+from aar.transports.http.refused import Refused
+from aar.transports.runs.host import Host
+from aar.transports.runs.request import RunRequest
+from aar.transports.runs.run import Run
 
 __all__ = ["build_server"]
 

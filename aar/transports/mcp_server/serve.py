@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 import trio
 
 from aar.errors import ConfigError
-from aar.transports.acp_http.access import Access
-from aar.transports.acp_http.app import DESCRIPTION
-from aar.transports.acp_http.host import Host
-from aar.transports.acp_http.listening import listening_sockets
-from aar.transports.acp_http.serve import (
-    HOST,
-    access_of,
-    always_yes,
-    port_of,
-    serving,
-    set_when_gone,
-    setup_of,
-    watch_signals,
-)
-from aar.transports.cli.exits import DONE, FAILED, complain, run_to_code
+from aar.transports.cli.exits import run_to_code
 from aar.transports.cli.flags import HttpFlags, SettingFlags
 from aar.transports.cli.screen import Screen
-from aar.transports.mcp_server.guarding import Guarded
+from aar.transports.http.access import Access
+from aar.transports.http.flags import access_of, host_of, port_of
+from aar.transports.http.guarding import Guarded
+from aar.transports.http.listening import listening_sockets
+from aar.transports.http.serving import load_server, serving
 from aar.transports.mcp_server.wires import serve_stdio
+from aar.transports.runs.host import DESCRIPTION, Host
+from aar.transports.runs.opening import code_of, host_for, setup_of
+from aar.transports.stopping import Stop, open_stop
 
 __all__ = ["serve_mcp"]
 
@@ -40,22 +32,17 @@ def serve_mcp(*, http: HttpFlags, flags: SettingFlags) -> int:
 
 
 async def _serve(http: HttpFlags, flags: SettingFlags) -> int:
-    access, port, stop = access_of(http), port_of(http), trio.Event()
-    setup = await setup_of(http, flags, Screen(), access.token)
-    host = Host(lambda: setup, approval_callback=always_yes if flags.says_yes else None)
-    try:
-        from aar.transports.mcp_server.offered import build_server
-
-        server = build_server(host, http.name or "aar", http.description or DESCRIPTION)
-    except ImportError as error:
-        raise ConfigError("`aar mcp` needs packages that are not there: pip install 'aar-agent[mcp,web]'") from error
-    async with trio.open_nursery() as nursery:
-        await nursery.start(watch_signals, stop)
+    access, port = access_of(http), port_of(http)
+    async with open_stop() as stop, trio.open_nursery() as nursery:
+        setup = await stop.before(partial(setup_of, flags, http.mcp, Screen(), access.token))
+        await stop.before(_load)
+        host = host_for(setup, says_yes=flags.says_yes)
         await nursery.start(host.run)
-        nursery.start_soon(set_when_gone, host, stop)
+        nursery.start_soon(stop.by_event, host.gone)
         try:
+            server = _server(host, http)
             if http.http:
-                await _listen(server, host, access, http.host or HOST, port, stop)
+                await _listen(server, host, access, host_of(http), port, stop)
             else:
                 await _talk(server, stop)
             is_broken = host.gone.is_set()
@@ -64,16 +51,33 @@ async def _serve(http: HttpFlags, flags: SettingFlags) -> int:
                 await host.close_runs()
                 await host.stop()
         nursery.cancel_scope.cancel()
-    if is_broken:
-        complain("A part of Aar stopped working, so the server has ended. What was said until then is kept.")
-    return FAILED if is_broken else DONE
+    return code_of(is_broken=is_broken)
 
 
-async def _talk(server: Any, stop: trio.Event) -> None:
+async def _load() -> None:
+    """In a thread: a signal need not wait for what is heavy. Raises `ConfigError` when a package is missing."""
+
+    def load() -> None:
+
+        import aar.transports.mcp_server.offered  # noqa: F401
+
+    try:
+        await trio.to_thread.run_sync(load, abandon_on_cancel=True)
+    except ImportError as error:
+        raise ConfigError("`aar mcp` needs packages that are not there: pip install 'aar-agent[mcp,web]'") from error
+
+
+def _server(host: Host, http: HttpFlags) -> Any:
+    from aar.transports.mcp_server.offered import build_server
+
+    return build_server(host, http.name or "aar", http.description or DESCRIPTION)
+
+
+async def _talk(server: Any, stop: Stop) -> None:
     async with trio.open_nursery() as nursery:
 
         async def end_when_asked() -> None:
-            await stop.wait()
+            await stop.asked.wait()
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(end_when_asked)
@@ -81,15 +85,15 @@ async def _talk(server: Any, stop: trio.Event) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def _listen(server: Any, host: Host, access: Access, name: str, port: int, stop: trio.Event) -> None:
+async def _listen(server: Any, host: Host, access: Access, name: str, port: int, stop: Stop) -> None:
     from mcp.server.transport_security import TransportSecuritySettings
 
     # Hosts and origins are checked by `access`, for everything that comes in.
     settings = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = Guarded(server.streamable_http_app(streamable_http_path=PATH, transport_security=settings), access)
-    sockets = await listening_sockets(name, port)
-    async with AsyncExitStack() as stack:
-        addresses = await stack.enter_async_context(serving(app, host, sockets))
+    await stop.before(load_server)
+    sockets = await stop.before(partial(listening_sockets, name, port))
+    async with serving(app, sockets, host.close_runs) as addresses:
         listed = " and ".join(f"{address}{PATH}" for address in addresses)
         await Screen().tell(f"Aar listens on {listed} for MCP clients. Ctrl+C ends it.\n")
-        await stop.wait()
+        await stop.asked.wait()

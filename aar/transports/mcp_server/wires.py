@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from aar.errors import ClientGone
-from aar.transports.acp.frames import LineBuffer
-from aar.transports.acp.stdio import Outlet, read_some, take_stdio
+from aar.transports.stdio.lines import LineBuffer
+from aar.transports.stdio.streams import Outlet, read_some, take_stdio
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -13,9 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aar.errors import ClientGone, SessionError
-from aar.transports.acp.frames import LineBuffer, RpcError, decoded, encoded
+from aar.transports.acp.frames import RpcError, decoded, encoded
 from aar.transports.acp.rpc import Connection, Reply
-from aar.transports.acp.stdio import Outlet, read_some
+from aar.transports.stdio.lines import LineBuffer
+from aar.transports.stdio.streams import Outlet, read_some
 
 PIECES = st.lists(st.binary(min_size=1, max_size=40), max_size=8)
 
@@ -151,7 +152,7 @@ def test_lines_are_the_same_however_they_were_cut(lines, size):
 
 
 def test_a_line_without_end_is_not_kept(monkeypatch):
-    monkeypatch.setattr("aar.transports.acp.frames.LONGEST_LINE", 100)
+    monkeypatch.setattr("aar.transports.stdio.lines.LONGEST_LINE", 100)
     buffer = LineBuffer()
     for _ in range(50):
         buffer.feed(b"x" * 10)

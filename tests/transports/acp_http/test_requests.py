@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedProvider
 from aar.transports.acp_http.app import MOST_BODY
-from aar.transports.acp_http.requests import Refused, RunRequest, parse_request
+from aar.transports.acp_http.requests import parse_request
+from aar.transports.http.refused import Refused
+from aar.transports.runs.request import RunRequest
 from tests.transports.acp_http.conftest import Api, asked, post
 
 parse = partial(parse_request, agent_name="aar", profiles=["small"])

@@ -14,7 +14,7 @@ from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.runtime import open_runtime
 from aar.testing import MemoryStore, ScriptedProvider
 from aar.tools.registry import ToolRegistry, tool
-from aar.transports.acp_http import conversations, runs
+from aar.transports.runs import conversations, runs
 from tests.transports.acp_http.conftest import asked, post, text_of
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from aar.testing import ScriptedProvider
-from aar.transports.acp_http.access import Access, is_loopback
-from aar.transports.acp_http.requests import Refused
-from tests.transports.acp_http.conftest import asked
+from aar.transports.http.access import Access, is_loopback
+from aar.transports.http.refused import Refused
+from tests.transports.acp_http.conftest import api, asked
+
+__all__ = ["api"]
 
 PAGE = "https://app.example.org"
 

@@ -14,11 +14,11 @@ from aar.client import SessionHandle
 from aar.errors import AarError
 from aar.messages.events import ApprovalRequested, TurnEnded
 from aar.runtime import Runtime, ToolRegistry, toolbox_for
-from aar.transports.acp_http.conversations import Conversations
-from aar.transports.acp_http.requests import Refused
-from aar.transports.acp_http.run import Run
 from aar.transports.cli.exits import leaves
 from aar.transports.cli.sentences import sentence
+from aar.transports.http.refused import Refused
+from aar.transports.runs.conversations import Conversations
+from aar.transports.runs.run import Run
 
 __all__ = ["Runs"]
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aar.messages.events import AssistantMessage, ErrorEvent, Event, ReasoningBlock, StepRestarted, StreamChunk
-from aar.transports.acp_http.requests import RunRequest
-from aar.transports.acp_http.run import Run, message
+from aar.transports.runs.request import RunRequest
+from aar.transports.runs.run import Run, message
 from tests.transports.acp_http.conftest import text_of
 
 

@@ -14,11 +14,13 @@ from aar.errors import AarError, SessionNotFound
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import Provider, Store, ToolRegistry, open_runtime
-from aar.transports.acp_http.conversations import Conversations
-from aar.transports.acp_http.requests import Refused
-from aar.transports.acp_http.runs import Runs
+from aar.transports.http.refused import Refused
+from aar.transports.runs.conversations import Conversations
+from aar.transports.runs.runs import Runs
 
-__all__ = ["Host", "Setup"]
+__all__ = ["DESCRIPTION", "Host", "Setup"]
+
+DESCRIPTION = "Aar adaptive action & reasoning agent"
 
 
 class Setup(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from aar.transports.acp_http.requests import Refused
+from aar.transports.http.refused import Refused
 
 __all__ = ["Access", "is_loopback"]
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from aar.transports.acp_http.access import Access
-from aar.transports.acp_http.requests import Refused
+from aar.transports.http.access import Access
+from aar.transports.http.refused import Refused
 
 __all__ = ["Guarded"]
 

@@ -1,0 +1,75 @@
+"""An application on ports of this machine, from the first connection to the last."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from aar.errors import ConfigError
+from aar.transports.http.listening import cut_connections
+
+__all__ = ["load_server", "serving"]
+
+ANSWERING = 2.0  # seconds for the last answers, once nothing is going on any more
+CUTTING = 1.0  # seconds more, and then connections are cut whose other end does not read
+
+
+async def load_server(*modules: str) -> None:
+    """Import the server and these modules in a thread, since that takes a while and a signal should not wait for it.
+
+    Raises `ConfigError` when a package is missing.
+    """
+
+    def load() -> None:
+        for name in ("hypercorn.trio", *modules):
+            importlib.import_module(name)
+
+    try:
+        await trio.to_thread.run_sync(load, abandon_on_cancel=True)
+    except ImportError as error:
+        raise ConfigError("Serving HTTP needs packages that are not there: pip install 'aar-agent[web]'") from error
+
+
+@asynccontextmanager
+async def serving(
+    app: Any, sockets: list[socket.socket], before_end: Callable[[], Awaitable[None]]
+) -> AsyncIterator[list[str]]:
+    """The addresses. When the block is left `before_end` is called, clients get their last answers, and it is over."""
+    port, stop, over = sockets[0].getsockname()[1], trio.Event(), trio.Event()
+
+    async def serve(*, task_status: trio.TaskStatus[list[str]]) -> None:
+        from hypercorn.trio import serve
+
+        try:
+            await serve(app, _server_settings(sockets), shutdown_trigger=stop.wait, task_status=task_status)
+        finally:
+            over.set()
+
+    async with trio.open_nursery() as nursery:
+        addresses = await nursery.start(serve)
+        try:
+            yield addresses
+        finally:
+            with trio.CancelScope(shield=True):
+                await before_end()
+                stop.set()
+                with trio.move_on_after(ANSWERING + CUTTING):
+                    await over.wait()
+                cut_connections(port)
+
+
+def _server_settings(sockets: list[socket.socket]) -> Any:
+    from hypercorn.config import Config
+
+    settings = Config()
+    settings.bind = [f"fd://{one.detach()}" for one in sockets]
+    settings.errorlog = logging.getLogger("hypercorn.error")
+    settings.graceful_timeout = ANSWERING
+    settings.include_server_header = False
+    return settings

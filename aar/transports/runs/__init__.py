@@ -1,0 +1,1 @@
+"""Runs: tasks that other programs give Aar, in sessions that stay open between them."""
