@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, NoReturn
 
 import trio
@@ -14,6 +15,7 @@ from aar.messages.events import ApprovalResolved, Compacted, TurnEnded
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
 from aar.runtime import editor_mcp_servers
+from aar.transports.acp.calls import Call, Reply
 from aar.transports.acp.client_tools import client_tools
 from aar.transports.acp.commands import CLEARED, commands_update, run_command
 from aar.transports.acp.content import prompt_text
@@ -22,14 +24,16 @@ from aar.transports.acp.handshake import ClientCapabilities
 from aar.transports.acp.house import House
 from aar.transports.acp.live import LiveSession, Shop
 from aar.transports.acp.modes import mode_patch, option_patch
+from aar.transports.acp.opening import opened_for
 from aar.transports.acp.params import entries_of, folder_of, optional_text, refused, text_of
-from aar.transports.acp.rpc import Call, Connection, Reply
+from aar.transports.acp.rpc import Connection
 from aar.transports.acp.tool_views import Change
 from aar.transports.acp.updates import as_time, message_chunk, title_from
 
 __all__ = ["Agent"]
 
 PAGE = 100  # sessions in one answer to `session/list`
+THREADS = 8  # looks at the disk at a time; one that does not answer keeps its place until it does
 
 _STOPS = {
     "end_turn": "end_turn",
@@ -56,8 +60,8 @@ class Agent:
         self._sessions = house.sessions
         self._remark = house.remark
         self._servers = house.servers
-        self._shop = Shop(connection, client, house.config, nursery, house.says_yes)
-        self._tools = client_tools(connection, client, house.config, self)
+        self._shop = Shop(connection, client, house.config, nursery, trio.CapacityLimiter(THREADS), house.says_yes)
+        self._tools = client_tools(connection, client, house.config, self, nursery)
         self._live: dict[str, LiveSession] = {}
         self._methods: dict[str, Callable[[Call], Awaitable[Reply]]] = {
             "session/new": self._new,
@@ -68,7 +72,6 @@ class Agent:
             "session/close": self._close,
             "session/delete": self._delete,
             "session/prompt": self._prompt,
-            "session/cancel": self._cancel,
             "session/set_mode": self._set_mode,
             "session/set_config_option": self._set_option,
         }
@@ -86,49 +89,85 @@ class Agent:
     # --- opening ---
 
     async def _new(self, call: Call) -> Reply:
-        wish = self._wish(call.params)
-        handle = await self._sessions.open(
-            wish.cwd, config=self._shop.config, tools=self._tools, mcp_servers=wish.servers
-        )
-        return self._opened(self._adopt(handle), wish, with_id=True)
+        wish = await self._wish(call.params)
+
+        async def open_it() -> SessionHandle:
+            return await self._sessions.open(
+                wish.cwd, config=self._shop.config, tools=self._tools, mcp_servers=wish.servers
+            )
+
+        async with opened_for(call, self._shop.nursery, open_it, self._remove) as handle:
+            return self._opened(self._adopt(handle), wish, with_id=True)
 
     async def _load(self, call: Call) -> Reply:
-        live, wish = await self._loaded(call.params, "Session not found: {}")
-        await live.replay(after=_cleared_at(live.handle))
-        return self._opened(live, wish)
+        wish = await self._wish(call.params)
+        async with self._loaded(call, wish, "Session not found: {}") as live:
+            await live.replay(after=_cleared_at(live.handle))
+            return self._opened(live, wish)
 
     async def _resume(self, call: Call) -> Reply:
-        live, wish = await self._loaded(call.params, "Cannot resume: session '{}' not found")
-        return self._opened(live, wish)
+        wish = await self._wish(call.params)
+        async with self._loaded(call, wish, "Cannot resume: session '{}' not found") as live:
+            return self._opened(live, wish)
 
     async def _fork(self, call: Call) -> Reply:
-        wish, source = self._wish(call.params), text_of(call.params, "sessionId")
-        try:
-            handle = await self._sessions.fork(
-                source, at_message=_fork_index(call.params), cwd=wish.cwd, tools=self._tools, mcp_servers=wish.servers
-            )
-        except (SessionNotFound, InvalidMessage) as error:
-            raise RpcError(NOT_FOUND, f"Cannot fork: session '{source}' not found") from error
-        if source not in self._live:
-            await _forget_choices(handle)
-        return self._opened(self._adopt(handle), wish, with_id=True)
+        wish, source = await self._wish(call.params), text_of(call.params, "sessionId")
+        index = _fork_index(call.params)
 
-    async def _loaded(self, params: dict[str, Any], missing: str) -> tuple[LiveSession, _Wish]:
-        wish, session_id = self._wish(params), text_of(params, "sessionId")
-        try:
-            handle = await self._sessions.load(
-                session_id, cwd=wish.cwd, config=self._shop.config, tools=self._tools, mcp_servers=wish.servers
-            )
-        except (SessionNotFound, InvalidMessage) as error:
-            raise RpcError(NOT_FOUND, missing.format(session_id)) from error
+        async def open_it() -> SessionHandle:
+            try:
+                handle = await self._sessions.fork(
+                    source, at_message=index, cwd=wish.cwd, tools=self._tools, mcp_servers=wish.servers
+                )
+            except (SessionNotFound, InvalidMessage) as error:
+                raise RpcError(NOT_FOUND, f"Cannot fork: session '{source}' not found") from error
+            if source not in self._live:
+                await _forget_choices(handle)
+            return handle
+
+        async with opened_for(call, self._shop.nursery, open_it, self._remove) as handle:
+            return self._opened(self._adopt(handle), wish, with_id=True)
+
+    @asynccontextmanager
+    async def _loaded(self, call: Call, wish: _Wish, missing: str) -> AsyncIterator[LiveSession]:
+        session_id = text_of(call.params, "sessionId")
+
+        async def open_it() -> SessionHandle:
+            try:
+                return await self._sessions.load(
+                    session_id, cwd=wish.cwd, config=self._shop.config, tools=self._tools, mcp_servers=wish.servers
+                )
+            except (SessionNotFound, InvalidMessage) as error:
+                raise RpcError(NOT_FOUND, missing.format(session_id)) from error
+
         known = self._live.get(session_id)
-        return (known if known is not None and not known.is_gone else self._adopt(handle)), wish
+        was_open = known is not None and not known.is_gone
+        give_back = self._go_on if was_open else self._leave_again
+        async with opened_for(call, self._shop.nursery, open_it, give_back) as handle:
+            yield known if known is not None and not known.is_gone else self._adopt(handle)
 
-    def _wish(self, params: dict[str, Any]) -> _Wish:
+    async def _remove(self, handle: SessionHandle) -> None:
+        """Nobody has learned of this session."""
+        await self._sessions.delete(handle.session_id)
+
+    async def _go_on(self, handle: SessionHandle) -> None:
+        """It was open before somebody wanted to load it, and stays so."""
+        live = self._live.get(handle.session_id)
+        if live is not None:
+            live.go_on()
+
+    async def _leave_again(self, handle: SessionHandle) -> None:
+        live = self._live.get(handle.session_id)
+        if live is not None:
+            await self._forget(live)
+        await self._sessions.close(handle.session_id)
+
+    async def _wish(self, params: dict[str, Any]) -> _Wish:
         """The client's own servers, and those of the user that it does not have."""
         named, remarks = editor_mcp_servers(entries_of(params))
         taken = {server.name for server in named}
-        return _Wish(folder_of(params), (*named, *(one for one in self._servers if one.name not in taken)), remarks)
+        servers = (*named, *(one for one in self._servers if one.name not in taken))
+        return _Wish(await folder_of(params, self._shop.threads), servers, remarks)
 
     def _adopt(self, handle: SessionHandle) -> LiveSession:
         live = self._live[handle.session_id] = LiveSession(handle, self._shop)
@@ -154,12 +193,14 @@ class Agent:
 
     async def _close(self, call: Call) -> Reply:
         live = self._open_session(call.params)
+        call.cancel = _nothing  # a session half closed would be nobody's
         await self._let_go(live)
         await self._sessions.close(live.handle.session_id)
         return Reply({})
 
     async def _delete(self, call: Call) -> Reply:
         session_id = text_of(call.params, "sessionId")
+        call.cancel = _nothing
         live = self._live.get(session_id)
         if live is not None:
             await self._let_go(live)
@@ -171,9 +212,7 @@ class Agent:
 
     async def _let_go(self, live: LiveSession) -> None:
         await live.end_prompt()
-        await live.end()
-        if self._live.get(live.handle.session_id) is live:
-            del self._live[live.handle.session_id]
+        await self._forget(live)
 
     def _open_session(self, params: dict[str, Any]) -> LiveSession:
         session_id = text_of(params, "sessionId")
@@ -212,13 +251,6 @@ class Agent:
         if self._live.get(live.handle.session_id) is live:
             del self._live[live.handle.session_id]
 
-    async def _cancel(self, call: Call) -> Reply:
-        session_id = call.params.get("sessionId")
-        live = self._live.get(session_id) if isinstance(session_id, str) else None
-        if live is not None:
-            await live.cancel()
-        return Reply(None)
-
     # --- modes and options ---
 
     async def _set_mode(self, call: Call) -> Reply:
@@ -251,6 +283,10 @@ class Agent:
         live = self._live.get(session_id)
         if live is not None:
             await live.up_to_date()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _fork_index(params: dict[str, Any]) -> int | None:

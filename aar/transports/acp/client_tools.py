@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from posixpath import normpath
 from typing import Any, Protocol
 
@@ -26,7 +27,7 @@ from aar.transports.acp.tool_views import Change
 
 __all__ = ["Watchers", "client_tools"]
 
-CREATING_GRACE = 0.3  # seconds in which a terminal that is being made is still taken over, to be released
+RELEASE_TIMEOUT = 10.0  # seconds that a client has to take back a terminal that came too late
 
 
 class Watchers(Protocol):
@@ -40,12 +41,16 @@ class Watchers(Protocol):
 
 
 def client_tools(
-    connection: Connection, client: ClientCapabilities, config: AgentConfig, watchers: Watchers
+    connection: Connection,
+    client: ClientCapabilities,
+    config: AgentConfig,
+    watchers: Watchers,
+    nursery: trio.Nursery,
 ) -> list[ToolSpec]:
     """The tools that work through this client, or tell it what they change, and its terminals.
 
     Files are those of built-in tools that are enabled. A terminal is outside of every sandbox: where one is asked for,
-    there are no terminals.
+    there are no terminals. `nursery` outlives every call: a terminal that came too late is given back there.
     """
 
     def note(ctx: ToolContext, path: str, old: str | None, new: str) -> None:
@@ -56,7 +61,7 @@ def client_tools(
     files += editor_file_tools(through, reads=client.can_read_files, writes=client.can_write_files)
     tools = [tool for tool in files if tool.name in config.tools.enabled_builtins]
     if client.has_terminals and config.safety.sandbox.mode == "local":
-        tools.append(terminal_tool(_Terminals(connection, watchers)))
+        tools.append(terminal_tool(_Terminals(connection, watchers, nursery)))
     return tools
 
 
@@ -82,9 +87,10 @@ class _Files:
 
 
 class _Terminals:
-    def __init__(self, connection: Connection, watchers: Watchers) -> None:
+    def __init__(self, connection: Connection, watchers: Watchers, nursery: trio.Nursery) -> None:
         self._connection = connection
         self._watchers = watchers
+        self._nursery = nursery
 
     async def create(
         self, ctx: ToolContext, command: str, args: Sequence[str], cwd: str, env: dict[str, str], limit: int
@@ -98,38 +104,22 @@ class _Terminals:
             "outputByteLimit": limit,
         }
         await self._watchers.up_to_date(ctx.session_id)
-        terminal_id = await self._created(ctx, params)
-        await self._watchers.show_terminal(ctx.session_id, ctx.tool_call_id, terminal_id)
+
+        def late(answer: Any) -> None:
+            self._nursery.start_soon(self._take_back, ctx, answer)
+
+        terminal_id = _terminal_of(await self._connection.request("terminal/create", params, late=late))
+        try:
+            await self._watchers.show_terminal(ctx.session_id, ctx.tool_call_id, terminal_id)
+        except trio.Cancelled:
+            late({"terminalId": terminal_id})
+            raise
         return terminal_id
 
-    async def _created(self, ctx: ToolContext, params: dict[str, Any]) -> str:
-        """A call that is cancelled at this moment still learns the terminal's name, and gives it back."""
-        answer: Any = None
-        failure: AarError | None = None
-        is_left = False
-        lingering = trio.CancelScope(shield=True)
-
-        async def ask() -> None:
-            nonlocal answer, failure
-            with lingering:
-                try:
-                    answer = await self._connection.request("terminal/create", params)
-                    if is_left:
-                        await self.release(ctx, _terminal_of(answer))
-                except AarError as error:
-                    failure = error
-            nursery.cancel_scope.cancel()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask)
-            try:
-                await trio.Event().wait()
-            finally:
-                is_left = answer is None and failure is None
-                lingering.deadline = trio.current_time() + CREATING_GRACE
-        if failure is not None:
-            raise failure
-        return _terminal_of(answer)
+    async def _take_back(self, ctx: ToolContext, answer: Any) -> None:
+        """The call has left, and its terminal came all the same."""
+        with suppress(AarError), trio.move_on_after(RELEASE_TIMEOUT):
+            await self.release(ctx, _terminal_of(answer))
 
     async def wait(self, ctx: ToolContext, terminal_id: str) -> TerminalExit:
         return _exit_of(await self._ask("wait_for_exit", ctx, terminal_id)) or TerminalExit()
@@ -143,14 +133,17 @@ class _Terminals:
         return TerminalOutput(text if isinstance(text, str) else "", is_truncated, _exit_of(answer.get("exitStatus")))
 
     async def kill(self, ctx: ToolContext, terminal_id: str) -> None:
-        await self._ask("kill", ctx, terminal_id)
+        await self._connection.insist("terminal/kill", _named(ctx, terminal_id))
 
     async def release(self, ctx: ToolContext, terminal_id: str) -> None:
-        await self._ask("release", ctx, terminal_id)
+        await self._connection.insist("terminal/release", _named(ctx, terminal_id))
 
     async def _ask(self, what: str, ctx: ToolContext, terminal_id: str) -> Any:
-        params = {"sessionId": ctx.session_id, "terminalId": terminal_id}
-        return await self._connection.request(f"terminal/{what}", params)
+        return await self._connection.request(f"terminal/{what}", _named(ctx, terminal_id))
+
+
+def _named(ctx: ToolContext, terminal_id: str) -> dict[str, str]:
+    return {"sessionId": ctx.session_id, "terminalId": terminal_id}
 
 
 def _exit_of(answer: Any) -> TerminalExit | None:

@@ -24,11 +24,12 @@ from aar.messages.events import (
 )
 from aar.messages.settings import AgentConfig, merge_settings
 from aar.runtime import reading_rule
+from aar.transports.acp.calls import Call
 from aar.transports.acp.handshake import ClientCapabilities
 from aar.transports.acp.modes import mode_of, modes_of, options_of
 from aar.transports.acp.permissions import Questions
 from aar.transports.acp.previews import whole_change
-from aar.transports.acp.rpc import Call, Connection
+from aar.transports.acp.rpc import Connection
 from aar.transports.acp.tool_views import LARGEST_DIFF, Change
 from aar.transports.acp.updates import Updates
 from aar.usage import context_tokens
@@ -42,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class Shop(NamedTuple):
-    """What the sessions of one client have in common.
+    """What the sessions of one client have in common. `threads` look at files.
 
     `says_yes`: whoever started this answers every question with yes, until a mode that asks is chosen.
     """
@@ -51,6 +52,7 @@ class Shop(NamedTuple):
     client: ClientCapabilities
     config: AgentConfig
     nursery: trio.Nursery
+    threads: trio.CapacityLimiter
     says_yes: bool = False
 
 
@@ -105,10 +107,12 @@ class LiveSession:
     # --- reading along ---
 
     def begin(self) -> None:
-        """Tell the client what happens from here on."""
+        """Tell the client what happens from here on. Where that is done already it goes on."""
         if self._attending is None:
             self._attending = trio.CancelScope()
             self._shop.nursery.start_soon(self._attend, self._attending)
+        if self._watching is not None and not self._stopped.is_set():
+            return
         self._watching, self._stopped, self._ready = trio.CancelScope(), trio.Event(), trio.Event()
         self._shop.nursery.start_soon(self._watch, self._watching, self._stopped)
 
@@ -121,10 +125,10 @@ class LiveSession:
         self._wake()
 
     async def _pause(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
             await self._stopped.wait()
-            self._watching = None
 
     async def _attend(self, scope: trio.CancelScope) -> None:
         try:
@@ -138,19 +142,39 @@ class LiveSession:
             self._attended.set()
 
     async def replay(self, *, after: int = 0) -> None:
-        """Tell the client all that has happened so far; see `begin` for what comes then."""
+        """Tell the client all that has happened so far; see `begin` for what comes then.
+
+        Whoever leaves this early calls `go_on`, or `end`.
+        """
         await self._pause()
+        records = self.handle.records(after=after)
         updates = self._new_updates()
         updates.replaying = True
-        for record in self.handle.records(after=after):
-            for update in updates.of(record):
+        for record in records:
+            for update in self._of(record, updates):
                 await self.tell(update)
-            self._note_question(record.event)
-            self._shown = record.seq
+        self._look_back(updates, records[-1].seq if records else self._shown)
+
+    def go_on(self) -> None:
+        """Tell again what happens, after a replay that was left: from where telling had stopped."""
+        updates = self._new_updates()
+        updates.replaying = True
+        for record in self.handle.records():
+            if record.seq <= self._shown:
+                self._of(record, updates)
+        self._look_back(updates, self._shown)
+        self.begin()
+
+    def _look_back(self, updates: Updates, shown: int) -> None:
+        """From here on it is as if the client had been told so much, and by `updates`."""
         updates.replaying = False
         updates.is_behind = bool(self.turn_id)
-        self._updates = updates
-        self._patch, self._config = _patch_of(self.handle.records()), None
+        records = [record for record in self.handle.records() if record.seq <= shown]
+        self._updates, self._shown = updates, shown
+        self._patch, self._config = _patch_of(records), None
+        self._unanswered = {}
+        for record in records:
+            self._note_question(record.event)
         self._wake()
 
     async def up_to_date(self) -> None:
@@ -182,6 +206,8 @@ class LiveSession:
                             await self._show(record, questions)
                         nursery.cancel_scope.cancel()
                 self.is_gone = True
+                if self._attending is not None:
+                    self._attending.cancel()
         finally:
             stopped.set()
             self._ready.set()
@@ -194,19 +220,19 @@ class LiveSession:
     async def _show(self, record: Recorded, questions: Questions) -> None:
         event = record.event
         if isinstance(event, ToolCall) and not self._updates.knows_change(event.tool_call_id):
-            change = await whole_change(event, self.handle.cwd, self._forbidden)
+            change = await whole_change(event, self.handle.cwd, self._forbidden, self._shop.threads)
             if change is not None and not self._updates.knows_change(event.tool_call_id):
                 self._updates.note_change(event.tool_call_id, change)
-        for update in self._of(record):
+        for update in self._of(record, self._updates):
             await self.tell(update)
         await self._follow_up(event, questions)
         if record.seq:
             self._shown = record.seq
             self._wake()
 
-    def _of(self, record: Recorded) -> list[dict[str, Any]]:
+    def _of(self, record: Recorded, updates: Updates) -> list[dict[str, Any]]:
         try:
-            return list(self._updates.of(record))
+            return list(updates.of(record))
         except Exception as bug:  # a wall: what cannot be shown must not end what runs
             logger.error("an event of session %s could not be shown", self.handle.session_id, exc_info=bug)
             return []

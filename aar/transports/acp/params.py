@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import trio
+
 from aar.transports.acp.frames import INVALID_PARAMS, RpcError
 
 __all__ = ["entries_of", "folder_of", "optional_text", "refused", "text_of"]
+
+LOOKING_TIMEOUT = 5.0  # seconds
 
 Params = dict[str, Any]
 
@@ -32,14 +36,16 @@ def optional_text(params: Params, name: str) -> str | None:
     return value
 
 
-def folder_of(params: Params) -> str:
-    """The folder that a session works in: absolute, and there."""
+async def folder_of(params: Params, threads: trio.CapacityLimiter) -> str:
+    """The folder that a session works in: absolute, and there. A disk that does not answer has no folders."""
     cwd = text_of(params, "cwd")
     if not os.path.isabs(cwd) or "\0" in cwd:
         raise refused(f"cwd must be an absolute path, not {cwd!r}")
-    if not os.path.isdir(cwd):
+    with trio.move_on_after(LOOKING_TIMEOUT):
+        if await trio.to_thread.run_sync(os.path.isdir, cwd, abandon_on_cancel=True, limiter=threads):
+            return cwd
         raise refused(f"cwd: there is no folder {cwd}")
-    return cwd
+    raise refused(f"cwd: {cwd} is on a disk that did not answer within {LOOKING_TIMEOUT:g} s")
 
 
 def entries_of(params: Params) -> list[Any]:

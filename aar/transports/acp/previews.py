@@ -16,7 +16,9 @@ __all__ = ["whole_change"]
 READING_TIMEOUT = 0.5  # seconds; a file on a disk that does not answer is shown as the call describes it
 
 
-async def whole_change(call: ToolCall, cwd: str, forbidden: Callable[[str], str | None]) -> Change | None:
+async def whole_change(
+    call: ToolCall, cwd: str, forbidden: Callable[[str], str | None], threads: trio.CapacityLimiter
+) -> Change | None:
     """The change that this call asks for, over the whole file where that can be read. `None`: it changes no file.
 
     `forbidden` says why a path may not be read.
@@ -25,7 +27,9 @@ async def whole_change(call: ToolCall, cwd: str, forbidden: Callable[[str], str 
     if proposed is None:
         return None
     with trio.move_on_after(READING_TIMEOUT):
-        return await trio.to_thread.run_sync(_whole, call.tool_name, proposed, forbidden, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(
+            _whole, call.tool_name, proposed, forbidden, abandon_on_cancel=True, limiter=threads
+        )
     return proposed
 
 

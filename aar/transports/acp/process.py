@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from aar.errors import AarError, ClientGone
+from aar.transports.acp.calls import Call, Reply
 from aar.transports.acp.frames import INTERNAL, NO_SUCH_METHOD, RpcError
 from aar.transports.acp.handshake import ClientCapabilities, Greeting, capabilities_of, initialize_result
-from aar.transports.acp.rpc import Call, Connection, Reply
+from aar.transports.acp.rpc import Connection
 from aar.transports.cli.exits import DONE, leaves, run_to_code
 from aar.transports.cli.sentences import sentence
 from aar.transports.signals import watch_signals
@@ -34,7 +35,6 @@ METHODS = frozenset(
         "session/close",
         "session/delete",
         "session/prompt",
-        "session/cancel",
         "session/set_mode",
         "session/set_config_option",
     }
@@ -95,8 +95,14 @@ class Front:
             return Reply(result)
         if call.method in ("authenticate", "logout"):
             return Reply({})
-        if call.method in METHODS and (call.wants_answer or call.method == "session/cancel"):
+        if call.method == "session/cancel":  # not behind what its session does now: it may be that which is to end
+            if (session_id := self.lane_of(call)) is not None:
+                self._connection.cancel("session/prompt", session_id)
+            return Reply(None)
+        if call.method in METHODS and call.wants_answer:
             self._is_wanted.set()
+            if call.method == "session/prompt":
+                call.when_cancelled = Reply({"stopReason": "cancelled"})
             return None
         if call.wants_answer:
             raise RpcError(NO_SUCH_METHOD, f"There is no method {call.method!r}.")
@@ -109,6 +115,7 @@ class Front:
         return await self._agent.serve(call)
 
     async def leave(self) -> None:
+        self._connection.cancel("session/prompt")
         if self._agent is not None:
             await self._agent.leave()
 
@@ -126,7 +133,7 @@ class Front:
             self._is_settled.set()
 
     async def _open(self) -> None:
-        await trio.to_thread.run_sync(_import_the_rest, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(_import_the_rest, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
         from aar.transports.acp.agent import Agent
         from aar.transports.acp.house import open_house
 

@@ -13,8 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aar.errors import ClientGone, SessionError
+from aar.transports.acp.calls import Reply
 from aar.transports.acp.frames import RpcError, decoded, encoded
-from aar.transports.acp.rpc import Connection, Reply
+from aar.transports.acp.rpc import Connection
 from aar.transports.stdio.lines import LineBuffer
 from aar.transports.stdio.streams import Outlet, read_some
 
