@@ -5,13 +5,22 @@ Imports the MCP package, which is heavy and need not be there: to be imported wh
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 import trio
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
-from pydantic import Field
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from pydantic import BaseModel, Field, ValidationError
 
 from aar._version import __version__
 from aar.transports.http.refused import Refused
@@ -27,59 +36,113 @@ INSTRUCTIONS = (
     "looked after with `status`, and ended with `cancel`."
 )
 
-Text = Annotated[str, Field(min_length=1, description="What Aar is to do, in words.")]
-SessionId = Annotated[str, Field(description="Go on with this session; empty begins a new one.")]
-Wait = Annotated[bool, Field(description="Answer when the task is done; false answers at once, with a run_id.")]
-RunId = Annotated[str, Field(min_length=1, description="The run_id that prompt answered with.")]
+Context = ServerRequestContext[Any, Any]
 
 
-def build_server(host: Host, name: str, description: str) -> MCPServer:
+class _Task(BaseModel):
+    text: str = Field(min_length=1, description="What Aar is to do, in words.")
+    session_id: str = Field("", description="Go on with this session; empty begins a new one.")
+    wait: bool = Field(True, description="Answer when the task is done; false answers at once, with a run_id.")
+
+
+class _OneRun(BaseModel):
+    run_id: str = Field(min_length=1, description="The run_id that prompt answered with.")
+
+
+class _Told(BaseModel):
+    run_id: str
+    session_id: str
+    status: str = Field(description="created, in-progress, completed, failed or cancelled.")
+    answer: str = Field(description="What Aar has said.")
+    error: str = Field(description="Of a failed task, what went wrong.")
+
+
+class _Offer(NamedTuple):
+    name: str
+    description: str
+    arguments: type[BaseModel]
+    hints: ToolAnnotations
+    serve: Callable[[Context, Any], Awaitable[Run]]
+
+    def as_tool(self) -> Tool:
+        return Tool(
+            name=self.name,
+            description=self.description,
+            input_schema=self.arguments.model_json_schema(),
+            output_schema=_Told.model_json_schema(),
+            annotations=self.hints,
+        )
+
+
+def build_server(host: Host, name: str, description: str) -> Server[Any]:
     """The server over the runs of `host`, which must be there before the first tool is called."""
-    server = MCPServer(name, description=description, instructions=INSTRUCTIONS, version=__version__)
+    offers = {offer.name: offer for offer in _offers(host, name)}
 
-    async def prompt(text: Text, ctx: Context, session_id: SessionId = "", wait: Wait = True) -> dict[str, Any]:
-        """Give Aar a task, or a further one in the same session."""
-        if not text.strip():
-            raise ToolError("text is empty: say what Aar is to do")
-        run = Run(name, RunRequest(text, "sync" if wait else "async", session_id or None))
+    async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[offer.as_tool() for offer in offers.values()])
+
+    async def call_tool(context: Context, called: CallToolRequestParams) -> CallToolResult:
+        offer = offers.get(called.name)
+        if offer is None:
+            return _wrong(f"There is no tool {called.name!r}: there are {', '.join(offers)}.")
         try:
-            host.runs.check_room()
+            given = offer.arguments.model_validate(called.arguments or {})
+            return _told(await offer.serve(context, given))
+        except ValidationError as error:
+            return _wrong("\n".join(f"{_place(one['loc'])}: {one['msg']}" for one in error.errors()))
         except Refused as refused:
-            raise ToolError(str(refused)) from refused
+            return _wrong(str(refused))
+
+    return Server(
+        name,
+        version=__version__,
+        description=description,
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def _offers(host: Host, name: str) -> list[_Offer]:
+    async def prompt(context: Context, task: _Task) -> Run:
+        if not task.text.strip():
+            raise Refused(400, "text is empty: say what Aar is to do")
+        run = Run(name, RunRequest(task.text, "sync" if task.wait else "async", task.session_id or None))
+        host.runs.check_room()
         host.runs.begin(run)
-        if not wait:
+        if not task.wait:
             await run.placed.wait()
-            return _told(run)
+            return run
         try:
-            await _report(run, ctx)
+            await _report(run, context)
         finally:
             run.cancel()  # whoever waited has left; one that is over stays as it is
-        return _told(run)
+        return run
 
-    async def status(run_id: RunId) -> dict[str, Any]:
-        """How far a task is, and what Aar has said."""
-        return _told(_known(host, run_id))
+    async def status(_: Context, which: _OneRun) -> Run:
+        return _known(host, which.run_id)
 
-    async def cancel(run_id: RunId) -> dict[str, Any]:
-        """End a task. What was done until now stays."""
-        run = _known(host, run_id)
+    async def cancel(_: Context, which: _OneRun) -> Run:
+        run = _known(host, which.run_id)
         run.cancel()
         await run.settled.wait()
-        return _told(run)
+        return run
 
-    reads = ToolAnnotations(read_only_hint=True)
-    for function, hints in ((prompt, ToolAnnotations(destructive_hint=True)), (status, reads), (cancel, None)):
-        server.add_tool(function, annotations=hints)
-    return server
+    changes, reads = ToolAnnotations(destructive_hint=True), ToolAnnotations(read_only_hint=True)
+    return [
+        _Offer("prompt", "Give Aar a task, or a further one in the same session.", _Task, changes, prompt),
+        _Offer("status", "How far a task is, and what Aar has said.", _OneRun, reads, status),
+        _Offer("cancel", "End a task. What was done until now stays.", _OneRun, ToolAnnotations(), cancel),
+    ]
 
 
-async def _report(run: Run, ctx: Any) -> None:
+async def _report(run: Run, context: Context) -> None:
     """Until it is over; each new piece of text is told as progress to a client that wants it."""
     number = 0
     while (event := await run.event(number)) is not None:
         number += 1
         if event["type"] == "message_created":
-            await ctx.report_progress(number, message=event["message"]["parts"][0]["content"])
+            await context.session.report_progress(number, None, event["message"]["parts"][0]["content"])
     with trio.CancelScope(shield=True):  # it is over; this does not wait
         await run.settled.wait()
 
@@ -87,16 +150,28 @@ async def _report(run: Run, ctx: Any) -> None:
 def _known(host: Host, run_id: str) -> Run:
     run = host.runs.find(run_id)
     if run is None:
-        raise ToolError(f"There is no run {run_id!r}: prompt answers with the run_id of a task")
+        raise Refused(404, f"There is no run {run_id!r}: prompt answers with the run_id of a task")
     return run
 
 
-def _told(run: Run) -> dict[str, Any]:
+def _told(run: Run) -> CallToolResult:
     texts = ["".join(part["content"] for part in one["parts"]) for one in run.output]
-    return {
-        "run_id": run.run_id,
-        "session_id": run.session_id or "",
-        "status": run.status,
-        "answer": "\n\n".join(texts),
-        "error": run.error or "",
-    }
+    told = _Told(
+        run_id=run.run_id,
+        session_id=run.session_id or "",
+        status=run.status,
+        answer="\n\n".join(texts),
+        error=run.error or "",
+    )
+    return CallToolResult(
+        content=[TextContent(type="text", text=told.model_dump_json(indent=2))],
+        structured_content=told.model_dump(),
+    )
+
+
+def _wrong(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, location)) or "arguments"

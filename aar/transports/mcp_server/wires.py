@@ -14,18 +14,17 @@ from aar.transports.stdio.lines import LineBuffer
 from aar.transports.stdio.streams import Outlet, read_some, take_stdio
 
 if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
+    from mcp.server.lowlevel import Server
 
 __all__ = ["serve_stdio"]
 
 
-async def serve_stdio(server: MCPServer) -> None:
+async def serve_stdio(server: Server[Any]) -> None:
     """Serve one client until its end of input, or until it reads no more. The streams can be cancelled at any time."""
     stdio = take_stdio()
     outlet = Outlet(stdio.write)
     async with _streams(partial(read_some, stdio.read), outlet) as (read, write):
-        lowlevel = server._lowlevel_server  # the package serves its own standard streams only, in threads that stay
-        await lowlevel.run(read, write, lowlevel.create_initialization_options())
+        await server.run(read, write, server.create_initialization_options())
 
 
 @asynccontextmanager
