@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import Any
 
 import trio
 
+from aar.actors.outbox import Outbox
 from aar.actors.workbench import Progress, Workbench
-from aar.errors import AarError, ToolError
+from aar.errors import AarError, SessionClosed, StoreError, ToolError
 from aar.hooks import Block
 from aar.messages.approvals import AskApproval, Decision
 from aar.messages.events import (
     ApprovalRequested,
     ApprovalResolved,
-    Event,
     Notice,
     ToolCall,
     ToolOutput,
@@ -30,51 +29,12 @@ from aar.safety.grants import Grants, approval_key
 from aar.safety.policy import Verdict, decide
 from aar.tools.registry import ToolContext, ToolSpec, invoke
 
-__all__ = ["Outbox", "Parcel", "run_call"]
+__all__ = ["run_call"]
 
 SHOW_EVERY = 0.03  # seconds between two pieces of live output
 TRUNCATED = "\n... (truncated)"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class Parcel:
-    """Events that arose together, and whether their reader has dealt with them."""
-
-    events: tuple[Event, ...]
-    taken: trio.Event = field(default_factory=trio.Event)
-
-
-class Outbox:
-    """From the tasks of a step to the one reader of its events. `tasks` is where a call may start a task of its own."""
-
-    def __init__(self, send: trio.MemorySendChannel[Parcel], tasks: trio.Nursery) -> None:
-        self.tasks = tasks
-        self.questions = trio.Lock()  # one approval at a time, in the order of asking
-        self._send = send
-
-    def __enter__(self) -> Outbox:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._send.close()
-
-    async def put(self, *events: Event) -> None:
-        """Hand over some events. When this returns, facts are on record, and so is all that led to this call."""
-        await (await self.hand_over(*events)).taken.wait()
-
-    async def hand_over(self, *events: Event) -> Parcel:
-        """The same for some, without waiting until they are on record."""
-        parcel = Parcel(events)
-        try:
-            try:  # the reader waits nearly always; then one trip through the scheduler is enough
-                self._send.send_nowait(parcel)
-            except trio.WouldBlock:
-                await self._send.send(parcel)
-        except trio.BrokenResourceError:  # the step has been left, and we are about to hear of it
-            await trio.sleep_forever()
-        return parcel
 
 
 async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolResult:
@@ -86,6 +46,8 @@ async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: P
         outcome = await _admit_and_run(bench, spec, really, outbox, progress, is_changed=really is not call)
     except ToolError as refusal:
         outcome = ToolOutcome(str(refusal), is_error=True)
+    except (StoreError, SessionClosed):  # no result could be put on record either: the turn has to end
+        raise
     except AarError as error:  # a sandbox that cannot be had, a question that could not be asked
         outcome = ToolOutcome(f"Error [exception]: {type(error).__name__}: {error}", is_error=True)
     outcome = await _after(bench, really, outcome, outbox)

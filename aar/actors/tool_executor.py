@@ -6,18 +6,18 @@ the way is a result that the model can read.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import trio
 
-from aar.actors.tool_call import Outbox, Parcel, run_call
+from aar.actors.outbox import Outbox
+from aar.actors.tool_call import run_call
 from aar.actors.workbench import Progress, Workbench
 from aar.errors import ToolError
 from aar.kernel.alone import errors_alone
-from aar.messages.events import Event, ToolCall, ToolOutput, ToolResult
+from aar.messages.events import ToolCall, ToolOutput, ToolResult
 
-__all__ = ["MAX_AT_ONCE", "MAX_CALLS", "tool_executor"]
+__all__ = ["MAX_AT_ONCE", "MAX_CALLS", "run_calls"]
 
 MAX_AT_ONCE = 8
 """So many calls of a step run side by side; the others wait for their turn, in call order."""
@@ -26,52 +26,15 @@ MAX_CALLS = 128
 """Calls of one answer beyond this are refused: each costs a result that the model has to read."""
 
 
-@asynccontextmanager
-async def tool_executor(
-    bench: Workbench, calls: Sequence[ToolCall], progress: Progress
-) -> AsyncIterator[AsyncIterator[list[Event]]]:
-    """Yields an iterator over what happens: approvals, starts, live output, and every result in call order.
+async def run_calls(bench: Workbench, calls: Sequence[ToolCall], progress: Progress) -> None:
+    """Run the calls of one step, and return when every result is on record. A cancel ends all that still run.
 
-    Each item is what has come up since the last one, in order. Asking for the next one says that this one is dealt
-    with: a tool starts only once its start is on record.
-    Leaving the block ends all calls that still run.
+    A tool starts only once its start is on record. Raises what the journal raises.
     """
-    send, receive = trio.open_memory_channel[Parcel](0)
     with errors_alone():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_run_all, bench, calls, progress, Outbox(send, nursery))
-            try:
-                yield _Happenings(receive)
-            finally:
-                if nursery.child_tasks:  # to cancel an empty nursery would cost an exception
-                    nursery.cancel_scope.cancel()
-                receive.close()
-
-
-class _Happenings:
-    """The reading end: all that waits at a time, so that calls side by side cost no more writes than one."""
-
-    def __init__(self, receive: trio.MemoryReceiveChannel[Parcel]) -> None:
-        self._receive = receive
-        self._given: list[Parcel] = []
-
-    def __aiter__(self) -> _Happenings:
-        return self
-
-    async def __anext__(self) -> list[Event]:
-        for parcel in self._given:
-            parcel.taken.set()
-        self._given = []
-        try:
-            self._given.append(await self._receive.receive())
-            while True:
-                self._given.append(self._receive.receive_nowait())
-        except trio.WouldBlock:
-            pass
-        except trio.EndOfChannel:
-            if not self._given:
-                raise StopAsyncIteration from None
-        return [event for parcel in self._given for event in parcel.events]
+            outbox = Outbox(bench.journal, nursery, is_shared=len(calls) > 1)
+            nursery.start_soon(_run_all, bench, calls, progress, outbox)
 
 
 async def _run_all(bench: Workbench, calls: Sequence[ToolCall], progress: Progress, outbox: Outbox) -> None:
@@ -80,11 +43,10 @@ async def _run_all(bench: Workbench, calls: Sequence[ToolCall], progress: Progre
     async def run(call: ToolCall) -> None:
         await results.add(await run_call(bench, call, outbox, progress))
 
-    with outbox:
-        for group in _side_by_side(bench, calls[:MAX_CALLS]):
-            await _run_group(run, group)
-        for call in calls[MAX_CALLS:]:
-            await results.add(_refusal(call))
+    for group in _side_by_side(bench, calls[:MAX_CALLS]):
+        await _run_group(run, group)
+    for call in calls[MAX_CALLS:]:
+        await results.add(_refusal(call))
 
 
 async def _run_group(run: Callable[[ToolCall], Awaitable[None]], group: list[ToolCall]) -> None:
@@ -141,8 +103,9 @@ class _InCallOrder:
         if self._is_handing_out:
             return  # whoever does so comes to this one, too
         self._is_handing_out = True
+        await self._outbox.others()
         while ready := self._take_ready():
-            await self._outbox.hand_over(*ready)
+            await self._outbox.put(*ready)
         self._is_handing_out = False
 
     def _take_ready(self) -> list[ToolResult]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 import trio
@@ -22,7 +21,6 @@ from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.workbench import Progress, Workbench, guarded
 from aar.errors import ContentRefused, InvalidSetting, ProviderError
 from aar.journal.context import trim
-from aar.journal.journal import Journal
 from aar.messages.base import new_call_id
 from aar.messages.events import (
     AssistantMessage,
@@ -33,14 +31,11 @@ from aar.messages.events import (
     StopReason,
     StreamChunk,
     ToolCall,
-    ToolOutput,
-    ToolStarted,
     TurnStop,
     UserMessage,
 )
 from aar.messages.provider import History, ProviderRequest, ProviderResponse
 from aar.messages.settings import AgentConfig
-from aar.messages.tools import SideEffect
 from aar.providers.base import Provider, explain
 from aar.providers.images import fit_images
 from aar.usage import budget_error
@@ -48,7 +43,6 @@ from aar.usage import budget_error
 __all__ = ["CANCELLED", "Controls", "run_turn"]
 
 CANCELLED = "Agent cancelled"
-_HARMLESS = {SideEffect.NONE, SideEffect.READ}
 _REFUSALS = ("refusal", "content_filter", "refused", "safety")
 
 logger = logging.getLogger(__name__)
@@ -303,29 +297,9 @@ async def _stop_or_go_on(
 
 
 async def _run_tools(bench: Workbench, calls: Sequence[ToolCall], progress: Progress) -> None:
-    from aar.actors.tool_executor import tool_executor  # with the first call: policy and tools are a tenth of a start
+    from aar.actors.tool_executor import run_calls  # with the first call: policy and tools are a tenth of a start
 
-    async with tool_executor(bench, calls, progress) as happenings:
-        async for events in happenings:
-            await _take_in(bench.journal, events)
-
-
-async def _take_in(journal: Journal, events: Iterable[Event]) -> None:
-    """What is held and what has happened: facts that arose together are one write, and hints stay between them."""
-    for are_hints, some in groupby(events, key=lambda event: isinstance(event, ToolOutput)):
-        if are_hints:
-            await journal.flush()
-            for hint in some:
-                journal.hint(hint)
-        else:
-            facts = list(some)
-            await journal.append(*facts, sync=any(map(_has_effect, facts)))
-    await journal.flush()
-    await journal.room()
-
-
-def _has_effect(event: Event) -> bool:
-    return isinstance(event, ToolStarted) and not set(event.side_effects) <= _HARMLESS
+    await run_calls(bench, calls, progress)
 
 
 # --- what people say meanwhile ----------------------------------------------------------------

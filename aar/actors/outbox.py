@@ -1,0 +1,76 @@
+"""From the calls of a step to the journal: what happens to them is on record, or shown, in the order in which it arose.
+
+Part of the tool executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+import trio
+
+from aar.journal.journal import Journal
+from aar.messages.events import Event, ToolOutput, ToolStarted
+from aar.messages.tools import SideEffect
+
+__all__ = ["Outbox"]
+
+_HARMLESS = {SideEffect.NONE, SideEffect.READ}
+
+
+class Outbox:
+    """What the calls of one step have to say. `tasks` is where a call may start a task of its own.
+
+    `is_shared` by several calls: then each gives the others a moment to come along, so that calls which stand at the
+    same point cost one write.
+    """
+
+    def __init__(self, journal: Journal, tasks: trio.Nursery, *, is_shared: bool) -> None:
+        self.tasks = tasks
+        self.questions = trio.Lock()  # one approval at a time, in the order of asking
+        self._journal = journal
+        self._is_shared = is_shared
+        self._waiting: list[Event] = []
+        self._writing = trio.Lock()
+
+    async def put(self, *events: Event) -> None:
+        """Hand over some events. When this returns, facts are on record, and so is all that led to this call."""
+        self._waiting += events
+        await self.others()
+        await self._begin_writing()
+        try:  # perhaps nothing is left: whoever wrote last has taken what was there
+            taken, self._waiting = self._waiting, []
+            await self._take_in(taken)
+        finally:
+            self._writing.release()
+
+    async def others(self) -> None:
+        """Let the other calls come as far as they can."""
+        if self._is_shared:
+            await trio.lowlevel.checkpoint()
+
+    async def _begin_writing(self) -> None:
+        """Take the lock. A free one costs no trip through the scheduler: a journal makes one where it has to."""
+        if self._writing.locked():
+            await self._writing.acquire()
+        else:
+            self._writing.acquire_nowait()
+
+    async def _take_in(self, events: Iterable[Event]) -> None:
+        """What is held and what has happened: facts that arose together are one write, hints stay between them."""
+        journal = self._journal
+        for are_hints, some in groupby(events, key=lambda event: isinstance(event, ToolOutput)):
+            if are_hints:
+                await journal.flush()
+                for hint in some:
+                    journal.hint(hint)
+            else:
+                facts = list(some)
+                await journal.append(*facts, sync=any(map(_has_effect, facts)))
+        await journal.flush()
+        await journal.room()
+
+
+def _has_effect(event: Event) -> bool:
+    return isinstance(event, ToolStarted) and not set(event.side_effects) <= _HARMLESS
