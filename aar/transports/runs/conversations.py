@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from uuid import uuid4
 
 import trio
 
 from aar.client import SessionHandle, Sessions
-from aar.errors import AarError, InvalidMessage, SessionNotFound
+from aar.errors import AarError, InvalidMessage, SessionClosed, SessionNotFound
 from aar.messages.mcp import McpServer
 
 __all__ = ["Conversation", "Conversations"]
@@ -24,7 +26,7 @@ class Conversation:
 
     handle: SessionHandle
     users: int = 0
-    idle_since: float = 0.0
+    idle_since: float = field(default_factory=trio.current_time)
     turn: trio.Lock = field(default_factory=trio.Lock)
     provider: str | None = None  # the profile that a run has asked for
 
@@ -35,11 +37,29 @@ class Conversation:
             self.provider = profile
 
 
-class Conversations:
-    """New sessions work in `cwd`; all that are opened here have the `mcp_servers`."""
+@dataclass(eq=False)
+class _Opening:
+    """A session that is being opened for somebody who may leave meanwhile."""
 
-    def __init__(self, sessions: Sessions, cwd: str, mcp_servers: Sequence[McpServer] = ()) -> None:
+    done: trio.Event = field(default_factory=trio.Event)
+    found: Conversation | AarError = field(default_factory=lambda: SessionClosed("Aar is ending."))
+
+
+class Conversations:
+    """New sessions work in `cwd`; all that are opened here have the `mcp_servers`.
+
+    `start` does work of this name beside everything else, until the sessions end.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        start: Callable[[str, Callable[[], Awaitable[None]]], None],
+        cwd: str,
+        mcp_servers: Sequence[McpServer] = (),
+    ) -> None:
         self._sessions = sessions
+        self._start = start
         self._cwd = cwd
         self._mcp_servers = mcp_servers
         self._open: dict[str, Conversation] = {}
@@ -53,7 +73,8 @@ class Conversations:
         """
         conversation = await self._found(session_id) if session_id else None
         if conversation is None:
-            conversation = self._added(await self._sessions.open(self._cwd, mcp_servers=self._mcp_servers))
+            open_it = partial(self._sessions.open, self._cwd, mcp_servers=self._mcp_servers)
+            conversation = await self._brought(open_it)
         conversation.users += 1
         try:
             yield conversation
@@ -85,14 +106,29 @@ class Conversations:
         return self._open.get(session_id) is conversation
 
     async def _loaded(self, session_id: str) -> Conversation | None:
+        load = partial(self._sessions.load, session_id, cwd=self._cwd, mcp_servers=self._mcp_servers)
         try:
-            handle = await self._sessions.load(session_id, cwd=self._cwd, mcp_servers=self._mcp_servers)
+            return await self._brought(load)
         except (SessionNotFound, InvalidMessage):  # the latter: nothing that could be an id
             return None
-        return self._added(handle)
 
-    def _added(self, handle: SessionHandle) -> Conversation:
-        return self._open.setdefault(handle.session_id, Conversation(handle))
+    async def _brought(self, open_it: Callable[[], Awaitable[SessionHandle]]) -> Conversation:
+        """Whoever waits here may leave at any time: what has been opened is ours all the same, and idle."""
+        opening = _Opening()
+        self._start(f"opening:{uuid4().hex}", partial(self._bring, opening, open_it))
+        await opening.done.wait()
+        if isinstance(opening.found, AarError):
+            raise opening.found
+        return opening.found
+
+    async def _bring(self, opening: _Opening, open_it: Callable[[], Awaitable[SessionHandle]]) -> None:
+        try:
+            handle = await open_it()
+            opening.found = self._open.setdefault(handle.session_id, Conversation(handle))
+        except AarError as error:
+            opening.found = error
+        finally:
+            opening.done.set()
 
     async def let_go_of_idle_ones(self) -> None:
         """For ever. Others can use a session again once it has been let go."""

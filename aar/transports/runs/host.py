@@ -67,7 +67,7 @@ class Host:
         async with open_runtime(
             setup.config, provider=self.provider, tools=self.registry, store=setup.store, home=setup.home
         ) as runtime:
-            conversations = Conversations(runtime.sessions, setup.cwd, setup.mcp_servers)
+            conversations = Conversations(runtime.sessions, runtime.start, setup.cwd, setup.mcp_servers)
             runs = Runs(runtime, conversations, tools=self.registry, approval_callback=self.approval_callback)
             runtime.start("idle-sessions", conversations.let_go_of_idle_ones)
             self._open = _Open(setup, conversations, runs)

@@ -16,6 +16,7 @@ from aar.testing import MemoryStore, ScriptedProvider
 from aar.tools.registry import ToolRegistry, tool
 from aar.transports.runs import conversations, runs
 from tests.transports.acp_http.conftest import asked, post, text_of
+from tests.transports.runs.test_conversations import GatedStore
 
 
 def said(text: str) -> dict:
@@ -422,9 +423,26 @@ async def test_only_so_many_idle_sessions_stay_open(api, monkeypatch: pytest.Mon
         assert not await _is_free(store, second["session_id"])
 
 
+@pytest.mark.covers("ACPH-17")
+@pytest.mark.parametrize("mode", ["sync", "stream", "async"])
+async def test_a_client_that_leaves_while_its_session_is_opened_leaves_none_behind(
+    api, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversations, "IDLE_FOR", 0.1)
+    store = GatedStore()
+    async with api(ScriptedProvider().text("One."), store=store) as client:
+        async with client.connected(post("/runs", asked("go", mode=mode))):
+            await store.asked.wait()
+        store.gate.set()
+        with trio.fail_after(10):
+            while not (store.opened and await _is_free(store, store.opened[0])):
+                await trio.lowlevel.checkpoint()
+        assert (await client.get("/ping")).status_code == 200
+
+
 async def _is_free(store: MemoryStore, session_id: str) -> bool:
     try:
-        async with store.open(session_id, create=False):
+        async with MemoryStore.open(store, session_id, create=False):
             return True
     except SessionInUse:
         await trio.lowlevel.checkpoint()

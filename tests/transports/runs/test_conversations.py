@@ -1,0 +1,96 @@
+"""Sessions for runs: opened for somebody who may leave at any moment."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from aar.errors import SessionInUse
+from aar.messages.settings import AgentConfig
+from aar.runtime import open_runtime
+from aar.testing import MemoryStore, ScriptedProvider
+from aar.transports.runs.conversations import Conversations
+
+
+class GatedStore(MemoryStore):
+    """Opening a session waits until `gate` is set. `opened` are the ids of those that were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.gate = trio.Event(), trio.Event()
+        self.opened: list[str] = []
+
+    @asynccontextmanager
+    async def open(self, session_id: str, **more: Any) -> AsyncIterator[Any]:
+        self.asked.set()
+        await self.gate.wait()
+        async with super().open(session_id, **more) as log:
+            self.opened.append(session_id)
+            yield log
+
+
+def moments() -> Iterator[int]:
+    """How many passes of the scheduler after the file could be opened somebody leaves."""
+    return itertools.chain(*(range(12) for _ in range(8)))
+
+
+async def is_free(store: MemoryStore, session_id: str) -> bool:
+    try:
+        async with MemoryStore.open(store, session_id, create=False):
+            return True
+    except SessionInUse:
+        return False
+
+
+async def test_whenever_somebody_leaves_while_a_session_is_opened_it_is_ours_or_nobodys(tmp_path: Path) -> None:
+    lost = []
+    for moment in moments():
+        store = GatedStore()
+        async with open_runtime(AgentConfig(), provider=ScriptedProvider(), store=store, home=tmp_path) as runtime:
+            conversations = Conversations(runtime.sessions, runtime.start, str(tmp_path))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_join, conversations)
+                await store.asked.wait()
+                store.gate.set()
+                for _ in range(moment):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+            await trio.testing.wait_all_tasks_blocked(0.002)
+            lost += [
+                moment for one in store.opened if conversations.find(one) is None and not await is_free(store, one)
+            ]
+    assert lost == []
+
+
+async def test_one_that_nobody_waits_for_any_more_is_let_go_like_an_idle_one(
+    tmp_path: Path, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = GatedStore()
+    async with open_runtime(AgentConfig(), provider=ScriptedProvider(), store=store, home=tmp_path) as runtime:
+        conversations = Conversations(runtime.sessions, runtime.start, str(tmp_path))
+        runtime.start("idle-sessions", conversations.let_go_of_idle_ones)
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_when, store.asked, scope)
+                async with conversations.joined(None):
+                    pass
+        assert scope.cancelled_caught
+        store.gate.set()
+        await trio.sleep(200.0)
+        assert [await is_free(store, one) for one in store.opened] == [True]
+
+
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+async def _join(conversations: Conversations) -> None:
+    async with conversations.joined(None):
+        await trio.sleep_forever()
