@@ -52,7 +52,9 @@ async def read_some(descriptor: int) -> bytes:
     except OSError:
         return b""
     try:
-        return await trio.to_thread.run_sync(os.read, descriptor, _CHUNK, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(
+            os.read, descriptor, _CHUNK, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
+        )
     except OSError:
         return b""
 
@@ -76,7 +78,7 @@ class Outlet:
             elif self._is_pipe:
                 await self._fill(memoryview(data))
             else:
-                await self._in_thread(data)
+                await self._in_thread(memoryview(data))
         except OSError as error:
             raise ClientGone(f"standard output: {error.strerror or error}") from error
 
@@ -96,15 +98,20 @@ class Outlet:
             for _ in range(64):
                 if not self._ready.poll(0):
                     await trio.lowlevel.wait_writable(self._descriptor)
-                left = left[os.write(self._descriptor, left[:_ATOMIC]) :]
+                try:
+                    left = left[os.write(self._descriptor, left[:_ATOMIC]) :]
+                except BlockingIOError:  # others write here, too, and somebody has made it so
+                    await trio.lowlevel.wait_writable(self._descriptor)
                 if not left:
                     return
             await trio.lowlevel.checkpoint()  # other tasks get their turn in between
 
-    async def _in_thread(self, data: bytes) -> None:
-        def write() -> None:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(self._descriptor, left) :]
-
-        await trio.to_thread.run_sync(write, abandon_on_cancel=True, limiter=self._thread)
+    async def _in_thread(self, left: memoryview) -> None:
+        while left:
+            try:
+                written = await trio.to_thread.run_sync(
+                    os.write, self._descriptor, left[:_CHUNK], abandon_on_cancel=True, limiter=self._thread
+                )
+                left = left[written:]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._descriptor)

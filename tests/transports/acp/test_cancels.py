@@ -1,0 +1,415 @@
+"""A cancel acts within a second in every state, and what it ends gets its answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+
+WITHIN = 1.0  # seconds
+CANCELLED = {"stopReason": "cancelled"}
+MCP = Path(__file__).parents[2] / "mcp" / "servers" / "plain.py"
+FOUND = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
+
+
+# --- a client that reads ----------------------------------------------------------------------
+
+
+@dataclass
+class Scene:
+    """What a state is made from. Each function below leaves a prompt running in that state, and gives its id."""
+
+    client: object
+    session: str
+    place: object
+    model: object
+    nursery: trio.Nursery
+
+    async def begin(self, text="go"):
+        return await self.client.begin_prompt(self.session, text)
+
+
+async def no_byte_of_the_model(scene):
+    scene.model.says(wait=trio.Event())
+    prompt = await scene.begin()
+    await scene.model.asked.wait()
+    return prompt
+
+
+async def half_an_answer(scene):
+    scene.model.says("Let me", " think.", wait=trio.Event())
+    prompt = await scene.begin()
+    await scene.client.update("agent_message_chunk")
+    return prompt
+
+
+async def half_a_thought(scene):
+    scene.model.says("Yes.", thoughts="Hm.", wait=trio.Event())
+    prompt = await scene.begin()
+    await scene.client.update("agent_thought_chunk")
+    return prompt
+
+
+async def before_another_try(scene):
+    scene.model.says("overloaded", status=503)
+    prompt = await scene.begin()
+    await scene.client.update("agent_thought_chunk")
+    return prompt
+
+
+async def a_command(scene):
+    fifo = scene.place.project / "started"
+    os.mkfifo(fifo)
+    scene.model.calls("bash", command="echo > started; trap '' TERM; sleep 1000 & wait; wait")
+    prompt = await scene.begin()
+    await trio.to_thread.run_sync(fifo.read_text, abandon_on_cancel=True)
+    return prompt
+
+
+async def a_tool_of_an_mcp_server(scene):
+    server = {"name": "plain", "command": sys.executable, "args": [str(MCP), json.dumps({"tools": ["hang"]})]}
+    scene.session = await scene.client.new(scene.place.project, mcpServers=[{**server, "env": []}])
+    scene.model.calls("hang")
+    prompt = await scene.begin()
+    await scene.client.until(lambda frame: "step 2" in json.dumps(frame))
+    return prompt
+
+
+async def an_mcp_server_that_does_not_answer(scene):
+    os.mkfifo(scene.place.project / "started")
+    server = {"name": "mute", "command": "sh", "args": ["-c", "echo > started; exec sleep 1000"], "env": []}
+    scene.model.says("Never.")
+    scene.session = await scene.client.new(scene.place.project, mcpServers=[server])
+    prompt = await scene.begin()
+    await trio.to_thread.run_sync((scene.place.project / "started").read_text, abandon_on_cancel=True)
+    return prompt
+
+
+async def a_question(scene):
+    scene.model.calls("bash", command="touch here")
+    await scene.client.ask("session/set_mode", sessionId=scene.session, modeId="review")
+    return await asked_for(scene, "session/request_permission")
+
+
+async def a_file_of_the_client(scene):
+    scene.place.write("a.txt", "alpha\n")
+    scene.model.calls("read_file", path="a.txt")
+    return await asked_for(scene, "fs/read_text_file")
+
+
+async def a_file_that_the_client_writes(scene):
+    scene.model.calls("write_file", path="a.txt", content="alpha\n")
+    scene.client.answers["fs/read_text_file"] = nothing
+    return await asked_for(scene, "fs/write_text_file")
+
+
+async def a_terminal_that_is_not_there_yet(scene):
+    scene.model.calls("acp_terminal", command="make")
+    return await asked_for(scene, "terminal/create")
+
+
+async def a_terminal_that_does_not_end(scene):
+    scene.model.calls("acp_terminal", command="make")
+    scene.client.answers |= {"terminal/create": terminal, "terminal/kill": nothing, "terminal/release": nothing}
+    return await asked_for(scene, "terminal/wait_for_exit")
+
+
+async def a_terminal_that_the_client_neither_ends_nor_takes_back(scene):
+    scene.model.calls("acp_terminal", command="make")
+    scene.client.answers["terminal/create"] = terminal
+    for what in ("kill", "release"):
+        scene.client.says_nothing_to(f"terminal/{what}")
+    return await asked_for(scene, "terminal/wait_for_exit")
+
+
+async def asked_for(scene, method):
+    has_come = scene.client.says_nothing_to(method)
+    prompt = await scene.begin()
+    with trio.fail_after(30):
+        await has_come.wait()
+    return prompt
+
+
+async def nothing(_):
+    return {}
+
+
+async def terminal(_):
+    return {"terminalId": "t1"}
+
+
+STATES = [
+    no_byte_of_the_model,
+    half_an_answer,
+    half_a_thought,
+    before_another_try,
+    a_command,
+    a_tool_of_an_mcp_server,
+    an_mcp_server_that_does_not_answer,
+    a_question,
+    a_file_of_the_client,
+    a_file_that_the_client_writes,
+    a_terminal_that_is_not_there_yet,
+    a_terminal_that_does_not_end,
+    a_terminal_that_the_client_neither_ends_nor_takes_back,
+]
+
+
+@pytest.mark.covers("ACP-10")
+@pytest.mark.parametrize("how", ["session/cancel", "$/cancel_request"])
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+async def test_a_cancel_ends_a_prompt_in_every_state(editor, place, model, nursery, state, how):
+    async with editor("--yes", **FOUND) as client:
+        scene = Scene(client, await client.new(place.project), place, model, nursery)
+        await client.ask("session/set_mode", sessionId=scene.session, modeId="auto")
+        prompt = await state(scene)
+        started = trio.current_time()
+        if how == "session/cancel":
+            await client.notify("session/cancel", sessionId=scene.session)
+        else:
+            await client.notify("$/cancel_request", requestId=prompt)
+        assert await client.answer_to(prompt) == CANCELLED
+        assert trio.current_time() - started < WITHIN
+        at = len(client.frames)
+        updates = client.updates(scene.session)
+        begun = {one["toolCallId"] for one in updates if one["sessionUpdate"] == "tool_call"}
+        assert begun == {one["toolCallId"] for one in updates if one.get("status") in ("completed", "failed")}
+        assert not (place.project / "here").exists()
+        model.says("Here again.")
+        model._answers.popleft()
+        assert await client.prompt(scene.session, "again") == "end_turn"
+        assert client.text(scene.session, after=at) == "Here again."
+
+
+# --- a client that does not read --------------------------------------------------------------
+
+
+async def a_long_story(client, place, model):
+    """A session whose story fills every buffer between the program and a client that does not read."""
+    model.says("x" * 3_000_000)
+    session = await client.new(place.project)
+    await client.prompt(session, "Tell me a long story.")
+    model._answers.clear()
+    return session
+
+
+async def half_told(client, place, session):
+    """Load it, and read no more as soon as the story begins: from here on the program can tell nothing."""
+    at = len(client.frames)
+    loading = await client.begin("session/load", sessionId=session, cwd=str(place.project), mcpServers=[])
+    await client.update("user_message_chunk", after=at)
+    client.stop_reading()
+    return loading
+
+
+def placed(client, number):
+    """Where the answer to this request came."""
+    return next(at for at, frame in enumerate(client.frames) if frame.get("id") == number and "method" not in frame)
+
+
+@pytest.mark.covers("ACP-10")
+async def test_prompts_behind_a_story_that_nobody_reads_are_cancelled_before_the_story_ends(editor, place, model):
+    async with editor() as client:
+        session = await a_long_story(client, place, model)
+        asked = len(model.requests)
+        model.says("Later.")
+        loading = await half_told(client, place, session)
+        early = [await client.begin_prompt(session, "go") for _ in range(3)]
+        await client.notify("session/cancel", sessionId=session)
+        late = await client.begin_prompt(session, "this one stays")
+        client.go_on_reading()
+        assert [await client.answer_to(prompt) for prompt in early] == [CANCELLED] * 3
+        assert await client.answer_to(late) == {"stopReason": "end_turn"}
+        assert max(placed(client, prompt) for prompt in early) < placed(client, loading) < placed(client, late)
+        assert len(model.requests) == asked + 1
+
+
+@pytest.mark.covers("ACP-10")
+async def test_a_prompt_that_runs_while_nobody_reads_its_story_is_cancelled(editor, place, model):
+    fifo = place.project / "alive"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    async with editor("--yes") as client, trio.lowlevel.FdStream(reading) as lifeline:
+        session = await a_long_story(client, place, model)
+        await client.ask("session/set_mode", sessionId=session, modeId="auto")
+        model.calls("bash", command="exec 3> alive; echo started >&3; sleep 1000")
+        prompt = await client.begin_prompt(session, "go")
+        await trio.lowlevel.wait_readable(reading)
+        assert await lifeline.receive_some() == b"started\n"
+        loading = await half_told(client, place, session)
+        await client.notify("session/cancel", sessionId=session)
+        with trio.fail_after(WITHIN):
+            assert await lifeline.receive_some() == b""
+        client.go_on_reading()
+        assert await client.answer_to(prompt) == CANCELLED
+        assert await client.answer_to(loading)
+
+
+@pytest.mark.covers("ACP-10")
+@pytest.mark.parametrize("command", ["/status", "/tools", "/model", "/model generic/other", "/clear"])
+async def test_a_slash_command_whose_answer_nobody_reads_is_cancelled(editor, place, model, command):
+    async with editor() as client:
+        story, session = await a_long_story(client, place, model), await client.new(place.project)
+        loading = await half_told(client, place, story)
+        prompt = await client.begin_prompt(session, command)
+        behind = await client.begin("session/set_mode", sessionId=session, modeId="auto")
+        await client.notify("session/cancel", sessionId=session)
+        client.go_on_reading()
+        assert await client.answer_to(prompt) == CANCELLED
+        assert await client.answer_to(behind) == {}
+        assert await client.answer_to(loading)
+        assert placed(client, prompt) < placed(client, loading)
+
+
+@pytest.mark.covers("ACP-10")
+async def test_a_prompt_behind_a_change_of_mode_that_nobody_reads_of_is_cancelled(editor, place, model):
+    async with editor() as client:
+        story, session = await a_long_story(client, place, model), await client.new(place.project)
+        asked = len(model.requests)
+        model.says("Never.")
+        loading = await half_told(client, place, story)
+        changing = await client.begin("session/set_mode", sessionId=session, modeId="auto")
+        prompt = await client.begin_prompt(session, "go")
+        await client.notify("session/cancel", sessionId=session)
+        client.go_on_reading()
+        assert await client.answer_to(prompt) == CANCELLED
+        assert await client.answer_to(changing) == {}
+        assert await client.answer_to(loading)
+        assert placed(client, prompt) < placed(client, loading)
+        assert len(model.requests) == asked
+
+
+@pytest.mark.covers("ACP-10")
+async def test_a_cancel_before_anything_is_loaded_cancels(editor, place, model):
+    model.says("Hi.")
+    async with editor() as client:
+        session = await client.new(place.project)
+        await client.close_input()
+        await client.end()
+    async with editor() as client:
+        loading = await client.begin("session/load", sessionId=session, cwd=str(place.project), mcpServers=[])
+        prompt = await client.begin_prompt(session, "go")
+        await client.notify("session/cancel", sessionId=session)
+        assert await client.answer_to(prompt) == CANCELLED
+        assert await client.answer_to(loading)
+        assert placed(client, prompt) < placed(client, loading)
+        assert model.requests == []
+
+
+# --- opening that is taken back ---------------------------------------------------------------
+
+
+WITHDRAWN = -32800
+
+
+async def refused(client, number):
+    frame = await client.until(lambda frame: frame.get("id") == number and "method" not in frame)
+    return frame.get("error", {}).get("code")
+
+
+@pytest.mark.parametrize("times", [20])
+async def test_sessions_whose_opening_was_cancelled_are_not_there(editor, place, times):
+    """Wherever the cancel meets the opening: what was not answered with an id does not stay."""
+    async with editor() as client, editor() as other:
+        source = await client.new(place.project)
+        known = {source}
+        for method, more in (("session/new", {}), ("session/fork", {"sessionId": source})):
+            for _ in range(times):
+                number = await client.begin(method, cwd=str(place.project), mcpServers=[], **more)
+                await client.notify("$/cancel_request", requestId=number)
+                frame = await client.until(lambda frame, number=number: frame.get("id") == number)
+                if "result" in frame:
+                    known.add(frame["result"]["sessionId"])
+                else:
+                    assert frame["error"]["code"] == WITHDRAWN
+        await client.ask("session/close", sessionId=source)  # behind the last fork that was taken back
+        with trio.fail_after(10):
+            while {one["sessionId"] for one in (await other.ask("session/list"))["sessions"]} != known:
+                pass
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_session_whose_loading_was_cancelled_can_be_loaded_by_another(editor, place, model, method):
+    async with editor() as client, editor() as other:
+        session = await client.new(place.project)
+        await client.ask("session/close", sessionId=session)
+        params = {"sessionId": session, "cwd": str(place.project), "mcpServers": []}
+        for _ in range(10):
+            number = await client.begin(method, **params)
+            await client.notify("$/cancel_request", requestId=number)
+            if await refused(client, number) is None:
+                await client.ask("session/close", sessionId=session)
+            else:  # this waits for what was taken back
+                assert (await client.refusal("session/close", sessionId=session)).code == -32002
+            await other.ask("session/load", **params)
+            await other.ask("session/close", sessionId=session)
+
+
+async def test_a_story_that_is_cancelled_leaves_a_session_that_was_closed_closed(editor, place, model):
+    async with editor() as client, editor() as other:
+        session = await a_long_story(client, place, model)
+        await client.ask("session/close", sessionId=session)
+        number = await half_told(client, place, session)
+        await client.notify("$/cancel_request", requestId=number)
+        closing = await client.begin("session/close", sessionId=session)
+        client.go_on_reading()
+        assert await refused(client, number) == WITHDRAWN
+        assert await refused(client, closing) == -32002
+        assert await other.ask("session/load", sessionId=session, cwd=str(place.project), mcpServers=[])
+
+
+async def test_a_story_that_is_cancelled_leaves_a_session_that_was_open_as_it_was(editor, place, model):
+    async with editor() as client:
+        session = await a_long_story(client, place, model)
+        number = await half_told(client, place, session)
+        await client.notify("$/cancel_request", requestId=number)
+        client.go_on_reading()
+        assert await refused(client, number) == WITHDRAWN
+        model.says("Still here.")
+        at = len(client.frames)
+        assert await client.prompt(session, "there?") == "end_turn"
+        assert client.text(session, after=at) == "Still here."
+
+
+async def test_a_session_that_is_open_may_be_resumed_and_is_told_of_once(editor, place, model):
+    model.says("Once.")
+    async with editor() as client:
+        session = await client.new(place.project)
+        for _ in range(2):
+            await client.ask("session/resume", sessionId=session, cwd=str(place.project), mcpServers=[])
+        await client.prompt(session, "go")
+        assert client.text(session) == "Once."
+
+
+# --- terminals that come too late -------------------------------------------------------------
+
+
+async def test_a_terminal_that_comes_long_after_the_cancel_is_given_back(editor, place, model):
+    model.calls("acp_terminal", command="make").says("Well.")
+    async with editor("--yes", terminal=True) as client:
+        has_come, may_answer, is_released = trio.Event(), trio.Event(), trio.Event()
+
+        async def create(_):
+            has_come.set()
+            with trio.CancelScope(shield=True):  # a client that does not know of withdrawn requests
+                await may_answer.wait()
+            return {"terminalId": "late"}
+
+        async def release(params):
+            assert params["terminalId"] == "late"
+            is_released.set()
+
+        client.answers |= {"terminal/create": create, "terminal/release": release}
+        session = await client.new(place.project)
+        prompt = await client.begin_prompt(session, "go")
+        await has_come.wait()
+        await client.notify("session/cancel", sessionId=session)
+        assert await client.answer_to(prompt) == CANCELLED
+        may_answer.set()
+        with trio.fail_after(10):
+            await is_released.wait()
