@@ -22,7 +22,7 @@ _LARGEST = 64  # pieces per trip, so that the first need not wait for hundreds o
 _SLOW = 1.0  # seconds after which the others no longer wait for a thread that is out
 _GLANCE = 0.0005  # seconds; the loop stands still meanwhile, as it does for any short computation
 _NO_GLANCE = 0.02  # seconds without another one after a glance that was in vain: a slow disk costs the loop little
-_CROWD = 0.0001  # seconds since the last trip; whoever comes sooner is one of many, and they share
+_CROWD = 0.0001  # seconds since somebody else's trip; whoever comes sooner is one of many, and they share
 
 
 @dataclass(slots=True, eq=False)
@@ -77,19 +77,24 @@ class Batching:
         self._side_by_side = side_by_side
         self._glances = glances
         self._no_glance_before = 0.0
+        self._no_company_before = 0.0
+        self._last_owner = ""
         self._waiting: list[_Piece] = []
         self._out = 0
         self._left_at = 0.0
         self._token: trio.lowlevel.TrioToken | None = None
 
-    async def run(self, work: Callable[[], None]) -> None:
-        """Run `work` in a thread and raise what it raises. Cancelled, it leaves the work to the thread."""
+    async def run(self, work: Callable[[], None], *, owner: str = "") -> None:
+        """Run `work` in a thread and raise what it raises. Cancelled, it leaves the work to the thread.
+
+        `owner` is whose work it is: somebody who comes again at once is no crowd.
+        """
         self._enter_run()
         piece = _Piece(work)
         self._waiting.append(piece)
         is_slow = self._out < self._limit and trio.current_time() - self._left_at > _SLOW
         if self._out < self._side_by_side or is_slow:
-            self._depart(self._glance())
+            self._depart(self._glance(owner))
         if not piece.is_done:
             piece.done = trio.Event()
             await piece.done.wait()
@@ -102,11 +107,14 @@ class Batching:
         if token is not self._token:
             self._token, self._out, self._waiting = token, 0, []
 
-    def _glance(self) -> float:
+    def _glance(self, owner: str) -> float:
         """Seconds to look after the thread that leaves now."""
-        if not self._glances or self._out or time.monotonic() < self._no_glance_before:
+        if not self._glances or self._out:
             return 0.0
-        return _GLANCE
+        now = time.monotonic()
+        is_crowd = (not owner or owner != self._last_owner) and now < self._no_company_before
+        self._last_owner = owner
+        return 0.0 if is_crowd or now < self._no_glance_before else _GLANCE
 
     @trio.lowlevel.enable_ki_protection  # an interrupt at the gate would leave a trip that nobody hears of
     def _depart(self, glance: float = 0.0) -> None:
@@ -125,7 +133,9 @@ class Batching:
         trio.lowlevel.start_thread_soon(trip.work_off, back)
         is_back = trip.is_back_within(glance)
         if glance:
-            self._no_glance_before = time.monotonic() + (_CROWD if is_back else _NO_GLANCE)
+            self._no_company_before = time.monotonic() + _CROWD
+            if not is_back:
+                self._no_glance_before = time.monotonic() + _NO_GLANCE
         if is_back:
             self._arrive(token, trip)
 

@@ -138,7 +138,7 @@ class JsonlLog:
         job = _Job()
         try:
             if shared is not None:
-                await shared.run(lambda: self._run(job, work))
+                await shared.run(lambda: self._run(job, work), owner=self._id)
             else:
                 await trio.to_thread.run_sync(
                     self._run, job, work, abandon_on_cancel=True, limiter=self._threads.limiter

@@ -218,6 +218,19 @@ async def test_those_who_come_in_a_crowd_share_their_trips(monkeypatch: pytest.M
     assert trips == 3  # one alone, the next while nobody else has come yet, and all others together
 
 
+async def test_one_who_comes_again_at_once_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    batching = patient(monkeypatch)
+    monkeypatch.setattr(batching_module, "_CROWD", 1000.0)
+
+    async def work(*owners: str) -> None:
+        for owner in owners:
+            await batching.run(lambda: None, owner=owner)
+
+    assert await turns_of_the_loop(lambda: work("a", "a", "a")) == 0
+    assert await turns_of_the_loop(lambda: work("b")) > 0
+    assert await turns_of_the_loop(lambda: work("b")) == 0
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.00001, 0.0001, 0.001])
 async def test_whoever_leaves_the_gate_hears_of_the_return_once(
     monkeypatch: pytest.MonkeyPatch, seconds: float
