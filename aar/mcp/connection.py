@@ -16,9 +16,11 @@ import trio
 
 from aar._version import __version__
 from aar.errors import McpError, McpUnavailable
+from aar.mcp.bounds import MESSAGE_LIMIT
 from aar.mcp.content import joined, result_text, text_of_block
 from aar.mcp.http import HttpLink
-from aar.mcp.listing import PAGES, prompt_of, resource_of, tools_of
+from aar.mcp.listing import ENTRIES, PAGES, cleaned, prompt_of, resource_of, tools_of
+from aar.mcp.mending import mended
 from aar.mcp.stdio import StdioLink
 from aar.messages.mcp import McpPrompt, McpResource, McpResult, McpServer, McpTool
 
@@ -30,6 +32,10 @@ __all__ = ["Connection"]
 RELIST_EVERY = 0.5  # seconds between two listings of a server that tells of changes all the time
 ASKING_TIMEOUT = 30.0  # seconds for everything but tools, which have a limit of their own
 
+REFUSED = "Server returned an error response"  # what the package makes of any status that is an error
+TOO_LONG = "SSE stream failed: "  # what it begins with when one event has more bytes or values than it may
+SAID = 2_000  # characters of a server's error that are told
+
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
@@ -39,14 +45,20 @@ class Connection:
     """One connection, usable inside `open`. Its methods may be called from any task.
 
     `cwd` is the folder of the process and what the server is told as its root; `env` the whole environment of the
-    process. Methods raise `McpUnavailable` when the connection is lost, and `McpError` for what the server refuses.
+    process. Methods raise `McpUnavailable` when the connection is lost, and `McpError` for what the server refuses
+    and for answers of more than `message_limit` bytes.
     """
 
-    def __init__(self, server: McpServer, *, cwd: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, server: McpServer, *, cwd: str, env: Mapping[str, str], message_limit: int = MESSAGE_LIMIT
+    ) -> None:
         self.server = server
         self._cwd = cwd
         self._link: StdioLink | HttpLink
-        self._link = StdioLink(server, cwd=cwd, env=env) if server.transport == "stdio" else HttpLink(server)
+        if server.transport == "stdio":
+            self._link = StdioLink(server, cwd=cwd, env=env, line_limit=message_limit)
+        else:
+            self._link = HttpLink(server, limit=message_limit)
         self._client: Client | None = None
         self._changed = trio.Event()
 
@@ -74,7 +86,7 @@ class Connection:
         from mcp_types import Implementation
 
         return Client(
-            self._link.transport(),
+            mended(self.server.name, self._link.transport()),
             mode=mode,
             client_info=Implementation(name="aar", version=__version__),
             message_handler=self._hear,
@@ -168,7 +180,9 @@ class Connection:
             cursor = page.next_cursor
             if not cursor:
                 return found
-        logger.warning("MCP server %s lists its %s on more than %d pages", self.server.name, name, PAGES)
+            if len(found) > ENTRIES:
+                break
+        logger.warning("MCP server %s lists more %s than anybody can use: the rest is not read", self.server.name, name)
         return found
 
     async def _ask(self, request: Callable[[], Awaitable[R]], timeout: float = float("inf")) -> R:
@@ -179,15 +193,18 @@ class Connection:
             with trio.fail_after(timeout):
                 return await request()
         except MCPError as error:
-            if error.error.code == CONNECTION_CLOSED or self._link.ended.is_set():
+            said = error.error.message
+            if self._link.ended.is_set() or (error.error.code == CONNECTION_CLOSED and not said.startswith(TOO_LONG)):
                 raise self._lost() from error
-            raise McpError(f"MCP server {self.server.name!r}: {error.error.message}") from error
+            if said == REFUSED:
+                said = self._link.why or said
+            raise McpError(f"MCP server {self.server.name!r}: {cleaned(said, SAID)}") from error
         except trio.TooSlowError as error:
             raise McpError(f"MCP server {self.server.name!r} did not answer within {timeout:g} s") from error
         except (RuntimeError, ValueError) as error:  # an answer that is not what the tool or the protocol promises
             if self._client is None or self._link.ended.is_set():
                 raise self._lost() from error
-            raise McpError(f"MCP server {self.server.name!r}: {error}") from error
+            raise McpError(f"MCP server {self.server.name!r}: {cleaned(str(error), SAID)}") from error
 
     def _lost(self) -> McpUnavailable:
         why = self._link.why or "the connection was closed"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from aar.mcp.bounds import MESSAGE_LIMIT
+from aar.mcp.listing import cleaned
 from aar.messages.mcp import McpServer
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ __all__ = ["HttpLink"]
 
 CONNECT_TIMEOUT = 10.0  # seconds; also for writing
 GOODBYE_TIMEOUT = 2.0  # seconds that the end of a session at the server may take
+CHALLENGE = 200  # characters that are told of what a server says when it refuses a key
 SESSION, VERSION = "mcp-session-id", "mcp-protocol-version"
 
 logger = logging.getLogger(__name__)
@@ -28,8 +31,9 @@ class HttpLink:
 
     last_words = ""
 
-    def __init__(self, server: McpServer) -> None:
+    def __init__(self, server: McpServer, *, limit: int = MESSAGE_LIMIT) -> None:
         self._server = server
+        self._limit = limit
         self._session: dict[str, str] = {}
         self.ended = trio.Event()
         self.why = ""
@@ -43,16 +47,22 @@ class HttpLink:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
+        from aar.mcp.wire import BoundedTransport, proxy_for
+
         # No limit on silence: a server may have nothing to tell for hours, and a call has a limit of its own.
         timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=None)
         hooks: dict[str, list[Callable[..., Any]]] = {
             "request": [self._note_request],
             "response": [self._note_response],
         }
-        async with httpx2.AsyncClient(headers=self._server.headers, timeout=timeout, event_hooks=hooks) as client:
+        wire = BoundedTransport(httpx2.AsyncHTTPTransport(proxy=proxy_for(self._server.url)), limit=self._limit)
+        headers = {"Accept-Encoding": "identity", **self._server.headers}
+        async with httpx2.AsyncClient(
+            headers=headers, timeout=timeout, event_hooks=hooks, transport=wire, trust_env=False
+        ) as client:
             try:
                 async with streamable_http_client(
-                    self._server.url, http_client=client, terminate_on_close=False
+                    self._server.url, http_client=client, terminate_on_close=False, max_sse_event_size=self._limit
                 ) as streams:
                     yield streams
             finally:
@@ -71,8 +81,8 @@ class HttpLink:
             self._session.clear()
             self._end("it does not know this session any more")
         elif response.status_code in (401, 403):
-            self.why = f"it answers {response.status_code}: it wants other headers, or none of ours"
-        elif not self.why:
+            self.why = _refusal(response)
+        elif not self.ended.is_set():
             self.why = f"it answers {response.status_code} {response.reason_phrase}".rstrip()
 
     def _end(self, why: str) -> None:
@@ -88,3 +98,11 @@ class HttpLink:
             await client.delete(self._server.url, headers=self._session)
         except httpx2.HTTPError as error:
             logger.debug("the session at %s could not be ended: %r", self._server.name, error)
+
+
+def _refusal(response: httpx2.Response) -> str:
+    """What to do about a key that is missing or wrong, and what the server says about it."""
+    said = cleaned(response.headers.get("www-authenticate"), CHALLENGE)
+    advice = 'give it one in its headers, such as {"Authorization": "Bearer ..."}. Signing in (OAuth) is not supported'
+    reason = f"it answers {response.status_code}: it wants another key than it gets; {advice}"
+    return f"{reason}. It says: {said}" if said else reason

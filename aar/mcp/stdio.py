@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from aar.mcp.bounds import MESSAGE_LIMIT, Oversize, excess
 from aar.messages.mcp import McpServer
 from aar.processes.group import Process, open_process
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
-__all__ = ["LINE_LIMIT", "StdioLink"]
+__all__ = ["StdioLink"]
 
-LINE_LIMIT = 64 * 1024 * 1024  # bytes of one message
+ENDLESS = 8  # times the longest message: a line that is longer has no end
 LARGE = 1024 * 1024  # bytes of a message that a thread reads, so that the others need not wait
 OUTBOX = 64  # messages that wait until the server reads
 SWAMPED = 256  # more that wait for room among those: the server asks, and does not read the answers
@@ -43,12 +44,14 @@ logger = logging.getLogger(__name__)
 class StdioLink:
     """One process and the pipes to it. `ended` is set as soon as nothing more can come of it; `why` says why."""
 
-    def __init__(self, server: McpServer, *, cwd: str, env: Mapping[str, str], line_limit: int = LINE_LIMIT) -> None:
+    def __init__(self, server: McpServer, *, cwd: str, env: Mapping[str, str], line_limit: int = MESSAGE_LIMIT) -> None:
         self._argv = [os.path.expanduser(server.command), *server.args]
         self._cwd = cwd
         self._env = env
         self._line_limit = line_limit
         self._words = _LastWords(server.name)
+        self._thread = trio.CapacityLimiter(1)  # its messages are read one after the other
+        self._is_left = False
         self.ended = trio.Event()
         self.why = ""
 
@@ -78,13 +81,14 @@ class StdioLink:
                     try:
                         yield read_stream, outgoing
                     finally:
+                        self._is_left = True
                         with trio.CancelScope(shield=True):
                             await _end_politely(process)
                         pumping.cancel()
 
     def _end(self, why: str, incoming: MemoryObjectSendStream[Any]) -> None:
         if not self.ended.is_set():
-            self.why = why
+            self.why = "" if self._is_left else why  # what it does now it does because we have left
             self.ended.set()
         incoming.close()  # whoever waits for an answer hears of it now
 
@@ -118,26 +122,35 @@ class StdioLink:
                 for line in lines.add(bytes(piece)):
                     await self._take(line, incoming, outgoing)
                 if lines.is_over:
-                    self._end(f"it sent a message of more than {self._line_limit} bytes", incoming)
+                    self._end(f"it sent a message of more than {ENDLESS * self._line_limit:,} bytes", incoming)
         with trio.move_on_after(EXIT_SECONDS):  # the end of its output is nearly always that of the process
             await process.wait()
         status = process.returncode
         self._end("it closed its output" if status is None else f"it ended with status {status}", incoming)
 
-    async def _take(self, line: bytes, incoming: MemoryObjectSendStream[Any], outgoing: _Outgoing) -> None:
-        if not line.strip():
+    async def _take(self, line: bytes | Oversize, incoming: MemoryObjectSendStream[Any], outgoing: _Outgoing) -> None:
+        if not line:
             return
-        if len(line) < LARGE:
-            message = _parsed(line)
-        else:
-            message = await trio.to_thread.run_sync(_parsed, line, abandon_on_cancel=True)
+        message = await self._message(line)
         if message is None:
-            self._words.log("wrote to its output what is no message", line[:LOGGED_LENGTH].decode(errors="replace"))
+            start = line[:LOGGED_LENGTH].decode(errors="replace") if isinstance(line, bytes) else "(it is too long)"
+            self._words.log("wrote to its output what is no message", start)
             return
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError, *_closed_errors()):
             await incoming.send(message)
         if outgoing.waiting > SWAMPED:
             self._end("it does not read what it is told", incoming)
+
+    async def _message(self, line: bytes | Oversize) -> SessionMessage | None:
+        if isinstance(line, Oversize):
+            return _failed(line.id, f"it sent a message of more than {self._line_limit:,} bytes")
+        if len(line) < LARGE:
+            return _parsed(line)
+        if problem := excess(line, self._line_limit):
+            ends = Oversize()
+            ends.add(line)
+            return _failed(ends.id, f"it sent a message {problem}")
+        return await trio.to_thread.run_sync(_parsed, line, abandon_on_cancel=True, limiter=self._thread)
 
     # --- what it is told ---
 
@@ -174,38 +187,53 @@ def _parsed(line: bytes) -> SessionMessage | None:
 
 def _broken_answer(line: bytes) -> SessionMessage | None:
     """An answer that is no proper one fails its request, which would wait for ever otherwise."""
-    from mcp.shared.message import SessionMessage
-    from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
-
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or "method" in found or not isinstance(found.get("id"), int | str):
         return None
-    error = ErrorData(code=PARSE_ERROR, message="the server's answer is no proper JSON-RPC")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=found["id"], error=error))
+    return _failed(found["id"], "the server's answer is no proper JSON-RPC")
+
+
+def _failed(request: int | str | None, why: str) -> SessionMessage | None:
+    from mcp.shared.message import SessionMessage
+    from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
+
+    if request is None:
+        return None
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=PARSE_ERROR, message=why)))
 
 
 class _Lines:
-    """Bytes to lines, each of at most `limit` bytes; `is_over` once a line is longer."""
+    """Bytes to lines. Of one with more than `limit` bytes only its ends are kept; `is_over` when it has no end."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._begun: list[bytes] = []
         self._size = 0
+        self._over: Oversize | None = None
         self.is_over = False
 
-    def add(self, piece: bytes) -> Iterator[bytes]:
+    def add(self, piece: bytes) -> Iterator[bytes | Oversize]:
         *whole, rest = piece.split(b"\n")
         for line in whole:
-            yield b"".join([*self._begun, line])
-            self._begun, self._size = [], 0
-        self._size += len(rest)
-        if self._size > self._limit:
-            self._begun, self._size, self.is_over = [], 0, True
-        elif rest:
-            self._begun.append(rest)
+            self._keep(line)
+            yield self._over or b"".join(self._begun).strip()
+            self._begun, self._size, self._over = [], 0, None
+        if rest:
+            self._keep(rest)
+        self.is_over = self._over is not None and self._over.size > ENDLESS * self._limit
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        self._begun.append(part)
+        if self._over is None and self._size > self._limit:
+            self._over = Oversize()
+        if self._over is not None:
+            for one in self._begun:
+                self._over.add(one)
+            self._begun = []
 
 
 class _Outgoing:

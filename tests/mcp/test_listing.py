@@ -46,11 +46,9 @@ def test_characters_that_steer_a_terminal_are_gone_and_long_descriptions_are_cut
 
 def test_what_is_too_much_is_left_out_and_logged(caplog) -> None:
     caplog.set_level(logging.WARNING)
-    large = named("large", input_schema={"type": "object", "description": "x" * 200_000})
-    found = tools_of(SERVER, [large, *(named(f"t{number}") for number in range(TOOLS + 9)), named("t0")])
+    found = tools_of(SERVER, [named(f"t{number}") for number in (*range(TOOLS + 9), 0)])
     assert [tool.name for tool in found] == [f"t{number}" for number in range(TOOLS)]
     assert [record.getMessage() for record in caplog.records] == [
-        "MCP server s: the tool large is left out, its schema is too long",
         "MCP server s has more than 512 tools: the others are left out",
     ]
 

@@ -194,7 +194,10 @@ async def test_a_refusal_is_told_with_its_status_and_without_the_key(using, refu
         using(ScriptedProvider(), at(address, headers={"Authorization": "Bearer canary"})) as session,
     ):
         (status,) = await session.mcp_servers(wait=True)
-        assert status.reason == "it answers 401: it wants other headers, or none of ours"
+        assert status.reason == (
+            "it answers 401: it wants another key than it gets; give it one in its headers, such as"
+            ' {"Authorization": "Bearer ..."}. Signing in (OAuth) is not supported'
+        )
         assert "canary" not in str(facts_of(session))
 
 

@@ -44,7 +44,7 @@ async def test_a_line_that_never_ends_ends_the_connection_and_takes_no_more_memo
     link = link_to(python(code), line_limit=100_000)
     async with link.transport():
         await link.ended.wait()
-        assert link.why == "it sent a message of more than 100000 bytes"
+        assert link.why == "it sent a message of more than 800,000 bytes"
 
 
 async def test_an_end_of_output_without_an_end_of_the_process_is_an_end(autojump_clock) -> None:

@@ -48,6 +48,8 @@ def described(name: str) -> dict:
 
 
 def page_of_tools(request: dict) -> dict:
+    if "listing" in OPTIONS:  # as it is, for ever when it has a cursor
+        return OPTIONS["listing"]
     size = OPTIONS.get("page", 100)
     start = int(request.get("params", {}).get("cursor", 0))
     page = {"tools": [described(name) for name in TOOLS[start : start + size]]}
@@ -100,8 +102,30 @@ def call(request: dict) -> None:
             ROOTS.append(request)
             params = {"message": "What is your name?", "requestedSchema": {"type": "object", "properties": {}}}
             send({"id": "elicit-1", "method": "elicitation/create", "params": params})
+        case "raw":  # this result, whatever it is
+            answer(request, arguments["result"])
+        case "half_a_line":
+            sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result"')
+            sys.stdout.flush()
+        case "flood":  # notifications from now on, for ever, of a method with parameters
+            threading.Thread(target=flood, args=(arguments["method"], arguments.get("params", {})), daemon=True).start()
+            answer(request, text("it flows"))
+        case "sample":
+            ROOTS.append(request)
+            params = {"messages": [], "maxTokens": 10}
+            send({"id": "sample-1", "method": "sampling/createMessage", "params": params})
+        case "late":  # answers after it was cancelled
+            send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+            LATE.append(request)
         case "big":
-            answer(request, text("x" * arguments["size"]))
+            said = json.dumps(text("x" * arguments["size"]))
+            one, two = f'"id": {request["id"]}', f'"result": {said}'
+            order = f"{two}, {one}" if arguments.get("id_last") else f"{one}, {two}"
+            with LOCK:
+                sys.stdout.write(f'{{"jsonrpc": "2.0", {order}}}\n')
+                sys.stdout.flush()
+        case "values":
+            answer(request, text("", structuredContent={"a": [0] * arguments["count"]}))
         case "nonsense":
             send({"id": request["id"], "result": ["no", "object"]})
         case "grandchild":
@@ -111,7 +135,13 @@ def call(request: dict) -> None:
             answer(request, text(json.dumps(arguments, sort_keys=True)))
 
 
+def flood(method: str, params: dict) -> None:
+    while True:
+        send({"method": method, "params": params})
+
+
 ROOTS: list[dict] = []
+LATE: list[dict] = []
 
 
 def take(message: dict) -> None:
@@ -129,6 +159,8 @@ def take(message: dict) -> None:
                     "serverInfo": {"name": "plain", "version": "1"},
                 },
             )
+        case "notifications/cancelled" if LATE:
+            answer(LATE.pop(), text("too late"))
         case "ping":
             answer(message, {})
         case "tools/list":
