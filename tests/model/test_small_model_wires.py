@@ -14,9 +14,9 @@ from aar.messages.settings import ProviderConfig
 from aar.messages.tools import ToolSchema
 from aar.providers import open_provider
 from aar.providers.base import Assembly, Provider
-from aar.providers.local import LocalProvider
+from tests.model.conftest import Served
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.timeout(900)]  # seconds: a busy machine reads slowly
 
 HI: list[NeutralMessage] = [{"role": "user", "content": "What is the capital of France?"}]
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -32,21 +32,16 @@ WIRES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
 
 
 @asynccontextmanager
-async def open_wire(wire: str, *, forced: bool = False, max_tokens: int = 24) -> AsyncIterator[Provider]:
+async def open_wire(
+    server: Served, wire: str, *, forced: bool = False, max_tokens: int = 24
+) -> AsyncIterator[Provider]:
     name, path, extra, wish = WIRES[wire]
-    async with trio.open_nursery() as nursery:
-        local = LocalProvider(ProviderConfig(name="local", model=""))
-        nursery.start_soon(local.serve)
-        with trio.fail_after(300):
-            await local.complete(ProviderRequest(History(HI), max_tokens=1))  # until it has loaded the model
-            root = local.endpoint.removesuffix("/v1/chat/completions")
-            config = ProviderConfig(name=name, model="m", base_url=root + path, api_key=local.api_key)
-            settings = {"max_tokens": max_tokens, "extra": extra | (wish if forced else {})}
-            provider = open_provider(config.model_copy(update=settings))
-            yield provider
-            await provider.aclose()
-            await local.aclose()
-        nursery.cancel_scope.cancel()
+    config = ProviderConfig(name=name, model="m", base_url=server.root + path, api_key=server.api_key)
+    settings = {"max_tokens": max_tokens, "extra": extra | (wish if forced else {})}
+    provider = open_provider(config.model_copy(update=settings))
+    with trio.fail_after(600):
+        yield provider
+    await provider.aclose()
 
 
 async def streamed(provider: Provider, request: ProviderRequest) -> tuple[ProviderResponse, int]:
@@ -60,8 +55,8 @@ async def streamed(provider: Provider, request: ProviderRequest) -> tuple[Provid
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_text_comes_whole_and_in_pieces_and_a_cancelled_one_holds_nothing_up(wire: str) -> None:
-    async with open_wire(wire, max_tokens=400) as provider:
+async def test_a_text_comes_whole_and_in_pieces_and_a_cancelled_one_holds_nothing_up(wire: str, server: Served) -> None:
+    async with open_wire(server, wire, max_tokens=400) as provider:
         first, pieces = await streamed(provider, ProviderRequest(History(HI), max_tokens=24))
         whole = await provider.complete(ProviderRequest(History(HI), max_tokens=24))
         assert pieces > 3
@@ -84,9 +79,9 @@ async def test_a_text_comes_whole_and_in_pieces_and_a_cancelled_one_holds_nothin
 
 
 @pytest.mark.parametrize("wire", [wire for wire in WIRES if WIRES[wire][3]])
-async def test_a_call_is_read_and_its_result_goes_back(wire: str) -> None:
+async def test_a_call_is_read_and_its_result_goes_back(wire: str, server: Served) -> None:
     question: NeutralMessage = {"role": "user", "content": "What is the weather in Paris?"}
-    async with open_wire(wire, forced=True, max_tokens=96) as provider:
+    async with open_wire(server, wire, forced=True, max_tokens=96) as provider:
         asked = ProviderRequest(History([question]), "Be brief.", TOOLS)
         answers = [(await streamed(provider, asked))[0], await provider.complete(asked)]
         for answer in answers:
@@ -102,6 +97,6 @@ async def test_a_call_is_read_and_its_result_goes_back(wire: str) -> None:
         {"role": "user", "content": [result]},
         {"role": "user", "content": "So?"},
     ]
-    async with open_wire(wire) as provider:
+    async with open_wire(server, wire) as provider:
         after, _ = await streamed(provider, ProviderRequest(History(talk), "Be brief.", TOOLS))
         assert after.content or after.tool_calls
