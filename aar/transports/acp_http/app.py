@@ -23,7 +23,7 @@ from aar.transports.runs.host import DESCRIPTION, Host, Setup
 from aar.transports.runs.run import Run
 
 if TYPE_CHECKING:
-    from quart import Request, Response
+    from quart import Response
     from quart_trio import QuartTrio
 
 __all__ = ["MOST_BODY", "build_app", "create_acp_asgi_app"]
@@ -156,12 +156,32 @@ class _Api:
         return self._answer({"detail": text}, status)
 
     def _answer(self, data: dict[str, Any] | None, status: int = 200) -> Response:
-        from quart import Response, request
+        from quart import Response
 
         body = b"" if data is None else json.dumps(data).encode()
         response = Response(body, status, content_type="application/json")
         if data is None:
             del response.headers["content-type"]
+        return self._open_to_pages(response)
+
+    def _long_answer(self, pieces: list[bytes], status: int = 200) -> Response:
+        from quart import Response
+
+        from aar.transports.acp_http.encoding import Pieces
+
+        body = Pieces(pieces)
+        response = Response(body, status, content_type="application/json")
+        response.headers["content-length"] = str(body.size)
+        return self._open_to_pages(response)
+
+    async def _run_answer(self, run: Run, status: int = 200) -> Response:
+        from aar.transports.acp_http.encoding import encoded
+
+        return self._long_answer(await encoded(run.as_data()), status)
+
+    def _open_to_pages(self, response: Response) -> Response:
+        from quart import request
+
         response.headers.update(self._access.headers(request.headers.get("Origin")))
         return response
 
@@ -199,29 +219,28 @@ class _Api:
         self._host.runs.check_room()
         run = Run(self._name, wanted)
         if wanted.mode == "stream":
-            return self._stream(run, request)
+            return self._stream(run)
         self._host.runs.begin(run)
         if wanted.mode == "async":
             await run.placed.wait()
-            return self._answer(run.as_data(), 202)
+            return await self._run_answer(run, 202)
         try:
             await run.settled.wait()
         finally:
             run.cancel()  # whoever waited has left; one that is over stays as it is
-        return self._answer(run.as_data())
+        return await self._run_answer(run)
 
-    def _stream(self, run: Run, request: Request) -> Response:
+    def _stream(self, run: Run) -> Response:
         from quart import Response
 
         from aar.transports.acp_http.stream import RunStream
 
         response = Response(RunStream(self._host.runs, run), content_type="text/event-stream")
         response.headers["cache-control"] = "no-cache"
-        response.headers.update(self._access.headers(request.headers.get("Origin")))
-        return response
+        return self._open_to_pages(response)
 
     async def _run(self, run_id: str) -> Response:
-        return self._answer(self._known(run_id).as_data())
+        return await self._run_answer(self._known(run_id))
 
     async def _resume(self, run_id: str) -> Response:
         self._known(run_id)
@@ -231,10 +250,12 @@ class _Api:
         run = self._known(run_id)
         run.cancel()
         await run.settled.wait()
-        return self._answer(run.as_data())
+        return await self._run_answer(run)
 
     async def _events(self, run_id: str) -> Response:
-        return self._answer({"events": self._known(run_id).events})
+        from aar.transports.acp_http.encoding import encoded_events
+
+        return self._long_answer(await encoded_events(self._known(run_id).events))
 
     def _known(self, run_id: str) -> Run:
         run = self._host.runs.find(run_id)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+from collections import deque
 from types import TracebackType
 
 from quart.wrappers.response import ResponseBody
 
+from aar.transports.acp_http.encoding import encoded
 from aar.transports.runs.run import Run
 from aar.transports.runs.runs import Runs
 
@@ -20,6 +21,7 @@ class RunStream(ResponseBody):
         self._runs = runs
         self._run = run
         self._next = 0
+        self._pieces: deque[bytes] = deque()
 
     async def __aenter__(self) -> RunStream:
         self._runs.begin(self._run)
@@ -37,8 +39,12 @@ class RunStream(ResponseBody):
         return self
 
     async def __anext__(self) -> bytes:
-        event = await self._run.event(self._next)
-        if event is None:
-            raise StopAsyncIteration
-        self._next += 1
-        return b"data: " + json.dumps(event).encode() + b"\n\n"
+        if not self._pieces:
+            event = await self._run.event(self._next)
+            if event is None:
+                raise StopAsyncIteration
+            self._next += 1
+            first, *more = await encoded(event)
+            self._pieces.extend([b"data: " + first, *more])
+            self._pieces[-1] += b"\n\n"
+        return self._pieces.popleft()
