@@ -32,13 +32,17 @@ __all__ = ["FIRST_TURN_PATIENCE", "SessionServers"]
 
 TOLD_LOSSES = 10  # of one server and session; one that comes and goes all day must not fill the journal
 FIRST_TURN_PATIENCE = 10.0  # seconds that a turn waits for servers that have never answered yet
+FORMER_NAMES = 1000  # tools that are gone and whose names are kept for them
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class _Seat:
-    """A server in this session. `names` are those of its tools here, by the server's own; they never change."""
+    """A server in this session. `names` are those of its tools here, by the server's own.
+
+    They stay when a tool goes and comes back, unless very many others have come meanwhile.
+    """
 
     server: McpServer
     ref: Ref[McpCommand]
@@ -172,6 +176,8 @@ class SessionServers:
 
     def _register(self, seat: _Seat) -> list[Notice]:
         wanted = {self._name_for(seat, tool): tool for tool in seat.listing.tools}
+        if len(seat.names) > len(wanted) + FORMER_NAMES:
+            seat.names = {tool.name: seat.names[tool.name] for tool in seat.listing.tools}
         if wanted == seat.present:
             seat.is_in = True
             return []

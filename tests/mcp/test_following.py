@@ -67,3 +67,35 @@ async def test_a_server_that_comes_and_goes_all_day_does_not_fill_the_journal() 
     assert tools == ["a"]
     assert len([text for text in told if "connected now" in text]) == 9
     assert told[-1] == "MCP server 'it' was lost: gone. This is not told any more."
+
+
+async def test_the_name_of_a_tool_that_is_long_gone_is_free_again() -> None:
+    """It is kept for a while, since the same tool may come back; not for ever."""
+    many = [f"t{number}" for number in range(1001)]
+    for gone, name in ((["a"], "two__x"), (many, "x")):
+        toolbox = ToolRegistry()
+        first = iter([listing(1, "x"), listing(2, *gone), listing(3, "y")])
+        second, may_list = iter([listing(1), listing(2, "x")]), trio.Event()
+
+        async def one(mailbox, story=first, behind=may_list) -> None:
+            async for envelope in mailbox:
+                if (told := next(story, None)) is None:
+                    behind.set()
+                    await trio.sleep_forever()
+                envelope.reply(told)
+
+        async def two(mailbox, story=second, before=may_list) -> None:
+            async for envelope in mailbox:
+                if (told := next(story, None)) is None:
+                    await trio.sleep_forever()
+                envelope.reply(told)
+                await before.wait()
+
+        async with MemoryStore().open("one", create=True) as log, open_supervisor() as supervisor:
+            refs = [supervisor.start(Child(server.__name__, server)) for server in (one, two)]
+            servers = [(McpServer(name=ref.name, command="x"), ref) for ref in refs]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(SessionServers(servers, toolbox, Journal(log, Session.of(log.stored))).keep)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+        assert sorted(toolbox.names()) == sorted([name, "y"])

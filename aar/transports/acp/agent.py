@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import trio
 
-from aar.client import SessionHandle
+from aar.client import SessionHandle, extension_problems
 from aar.errors import AarError, ActorStopped, ConfigError, InvalidMessage, SessionClosed, SessionNotFound
 from aar.messages.events import ApprovalResolved, Compacted, TurnEnded
 from aar.messages.mcp import McpServer
@@ -97,18 +97,18 @@ class Agent:
             )
 
         async with opened_for(call, self._shop.nursery, open_it, self._remove) as handle:
-            return self._opened(self._adopt(handle), wish, with_id=True)
+            return await self._opened(self._adopt(handle), wish, with_id=True)
 
     async def _load(self, call: Call) -> Reply:
         wish = await self._wish(call.params)
         async with self._loaded(call, wish, "Session not found: {}") as live:
             await live.replay(after=_cleared_at(live.handle))
-            return self._opened(live, wish)
+            return await self._opened(live, wish)
 
     async def _resume(self, call: Call) -> Reply:
         wish = await self._wish(call.params)
         async with self._loaded(call, wish, "Cannot resume: session '{}' not found") as live:
-            return self._opened(live, wish)
+            return await self._opened(live, wish)
 
     async def _fork(self, call: Call) -> Reply:
         wish, source = await self._wish(call.params), text_of(call.params, "sessionId")
@@ -126,7 +126,7 @@ class Agent:
             return handle
 
         async with opened_for(call, self._shop.nursery, open_it, self._remove) as handle:
-            return self._opened(self._adopt(handle), wish, with_id=True)
+            return await self._opened(self._adopt(handle), wish, with_id=True)
 
     @asynccontextmanager
     async def _loaded(self, call: Call, wish: _Wish, missing: str) -> AsyncIterator[LiveSession]:
@@ -173,11 +173,11 @@ class Agent:
         live = self._live[handle.session_id] = LiveSession(handle, self._shop)
         return live
 
-    def _opened(self, live: LiveSession, wish: _Wish, *, with_id: bool = False) -> Reply:
+    async def _opened(self, live: LiveSession, wish: _Wish, *, with_id: bool = False) -> Reply:
         """The answer; what happens in the session is told only behind it, since the client learns its id there."""
         result = {"sessionId": live.handle.session_id, **live.state} if with_id else live.state
-        remarks = [*wish.remarks, *([self._remark] if self._remark else [])]
-        updates = [commands_update(), *map(message_chunk, remarks)]
+        remarks = [*wish.remarks, *([self._remark] if self._remark else []), *extension_problems(live.handle)]
+        updates = [commands_update(await live.handle.commands()), *map(message_chunk, remarks)]
         return Reply(result, tuple(map(live.notification, updates)), live.begin)
 
     # --- keeping ---
@@ -231,8 +231,8 @@ class Agent:
             raise RpcError(INVALID_REQUEST, text)
         live.set_busy(True)
         try:
-            if text.startswith("/") and await run_command(live, text):
-                return Reply({"stopReason": "end_turn"})
+            if text.startswith("/") and (outcome := await run_command(live, text, call)):
+                return Reply({"stopReason": outcome})
             end, trouble = await live.prompt(text, call)
             return Reply({"stopReason": _stop_reason(end, trouble)})
         except (ActorStopped, SessionClosed) as error:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from aar.display import plain
-from aar.errors import ConfigError
+from aar.errors import ConfigError, ExtensionError
 from aar.messages.events import Compacted
+from aar.messages.session import CommandInfo
 from aar.messages.settings import AgentConfig
+from aar.transports.acp.calls import Call
 from aar.transports.acp.live import LiveSession
 from aar.transports.acp.modes import model_change
 from aar.transports.acp.updates import message_chunk
@@ -30,12 +33,19 @@ CLEARED = "cleared"
 _FORGOTTEN = "(The user has cleared the conversation that was here. Start anew.)"
 
 
-def commands_update() -> dict[str, Any]:
-    return {"sessionUpdate": "available_commands_update", "availableCommands": COMMANDS}
+def commands_update(others: Iterable[CommandInfo] = ()) -> dict[str, Any]:
+    """Ours, and those of extensions that have no name of ours."""
+    ours = {command["name"] for command in COMMANDS}
+    theirs = [
+        {"name": one.name, "description": one.description, "input": {"hint": "arguments"}}
+        for one in others
+        if one.name not in ours
+    ]
+    return {"sessionUpdate": "available_commands_update", "availableCommands": [*COMMANDS, *theirs]}
 
 
-async def run_command(live: LiveSession, text: str) -> bool:
-    """Answer a command of ours; false when the text is none, and is for the model."""
+async def run_command(live: LiveSession, text: str, call: Call) -> str:
+    """Answer a command, and give the stop reason; empty when the text is none, and is for the model."""
     name, _, rest = text.strip().partition(" ")
     match name:
         case "/model":
@@ -49,9 +59,25 @@ async def run_command(live: LiveSession, text: str) -> bool:
         case "/clear":
             answer = await _clear(live)
         case _:
-            return False
+            return await _run_other(live, name.removeprefix("/").lower(), rest, call)
     await live.tell(message_chunk(answer))
-    return True
+    return "end_turn"
+
+
+async def _run_other(live: LiveSession, name: str, arguments: str, call: Call) -> str:
+    """A command of an extension. It may take long; a cancel ends it."""
+    if name not in {one.name for one in await live.handle.commands()}:
+        return ""
+    with live.command() as scope:
+        call.cancel = scope.cancel
+        call.release()
+        try:
+            answer = await live.handle.run_command(name, arguments)
+        except ExtensionError as error:
+            answer = str(error)
+        if answer is not None:
+            await live.tell(message_chunk(answer))
+    return "cancelled" if scope.cancelled_caught else "end_turn"
 
 
 async def _model(live: LiveSession, name: str) -> str:

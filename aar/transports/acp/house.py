@@ -66,7 +66,7 @@ async def open_house(flags: SettingFlags, mcp: Path | None) -> AsyncIterator[Hou
     home = home_folder()
     servers = named_servers(mcp, home)
     store = session_store(config, home=home, cwd=_folder(str(home)))
-    async with open_runtime(config, store=store, home=home) as runtime:
+    async with open_runtime(config, store=store, home=home, extensions=True) as runtime:
         yield House(runtime.sessions, config, servers, remark, flags.says_yes)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import trio
@@ -80,6 +81,7 @@ class LiveSession:
         self._attended = trio.Event()
         self._unanswered: dict[str, ApprovalRequested] = {}
         self._trouble = ""
+        self._command = trio.CancelScope()
 
     @property
     def config(self) -> AgentConfig:
@@ -323,11 +325,18 @@ class LiveSession:
         await self.up_to_date()
         return end, self._trouble
 
+    @contextmanager
+    def command(self) -> Iterator[trio.CancelScope]:
+        """Inside this block a command of an extension runs; `cancel` ends it."""
+        with trio.CancelScope() as self._command:
+            yield self._command
+
     def cancel_soon(self) -> None:
         self._shop.nursery.start_soon(self.cancel)
 
     async def cancel(self) -> None:
         """End the running prompt; without one nothing happens, now or later."""
+        self._command.cancel()
         if self.turn_id:
             try:
                 await self.handle.cancel(self.turn_id)

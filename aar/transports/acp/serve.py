@@ -32,7 +32,10 @@ def acp(*, flags: SettingFlags, mcp: Path | None = None) -> int:
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _leave)  # until the event loop takes them over: nothing has begun yet
-    greeting = _greet()
+    try:
+        greeting = _greet()
+    except OSError:  # nobody is there to read the answer, or to say anything
+        return 0
     from aar.transports.acp.process import serve_process
 
     return serve_process(flags, mcp, greeting)

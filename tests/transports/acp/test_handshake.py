@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import trio
@@ -71,6 +72,42 @@ async def test_what_makes_no_sense_is_answered_with_an_error_and_reading_goes_on
         at = len(client.frames)
         assert await client.ask("authenticate") == {}
         assert len(client.frames) == at + 1
+
+
+async def test_a_first_line_without_end_is_not_kept(editor):
+    async with editor(greet=False) as client:
+        for _ in range(130):
+            await client.write(b"x" * 1024 * 1024)
+        await client.write(b"\n")
+        frame = await client.until(lambda _: True)
+        assert frame["error"] == {"code": -32700, "message": "This line is too long."}
+        await client.ask("initialize", protocolVersion=1)
+
+
+@pytest.mark.parametrize(
+    ("request_id", "is_one"), [("x", True), (-1.5, True), (None, True), (2**70, True), (True, False), ([1], False)]
+)
+async def test_the_first_request_may_have_any_id_that_a_request_may_have(editor, request_id, is_one):
+    async with editor(greet=False) as client:
+        await client.send({"id": request_id, "method": "initialize", "params": {"protocolVersion": 1}})
+        frame = await client.until(lambda _: True)
+        assert frame["id"] == (request_id if is_one else None)
+        assert ("result" in frame) is is_one
+
+
+async def test_nobody_there_to_read_the_first_answer_is_an_end_without_a_word(place, flags):
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+    with Path("/dev/full").open("wb") as full:
+        done = await trio.run_process(
+            [sys.executable, "-m", "aar", "acp", *flags],
+            stdin=line.encode() + b"\n",
+            stdout=full,
+            capture_stderr=True,
+            env=place.environment,
+            cwd=place.project,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 async def test_a_request_may_come_in_pieces_and_many_in_one(editor):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import socket
+import tty
+from contextlib import suppress
+from functools import partial
 
 import pytest
 import trio
@@ -250,6 +254,88 @@ async def test_a_question_that_is_left_is_taken_back(nursery):
     wire.leaves()
 
 
+async def test_what_must_be_done_is_told_also_to_a_client_that_is_behind_and_not_taken_back(nursery):
+    wire, peer = Wire(), Peer()
+    wire.may_write = trio.Event()
+    peer.connection = connection = Connection(wire.read, wire)
+    nursery.start_soon(connection.run, peer)
+    for _ in range(3):
+        nursery.start_soon(connection.notify, "news", {"text": "x" * 300_000})
+    await trio.testing.wait_all_tasks_blocked()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as asking:
+            asking.start_soon(connection.request, "wish", {})
+            asking.start_soon(connection.insist, "demand", {})
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    wire.may_write.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert [frame["method"] for frame in wire.frames] == ["news", "news", "demand", "news"]
+    wire.leaves()
+
+
+async def test_a_result_that_comes_too_late_is_handed_to_whoever_listens_for_it(nursery):
+    wire, peer = Wire(), Peer()
+    peer.connection = connection = Connection(wire.read, wire)
+    nursery.start_soon(connection.run, peer)
+    late: list[object] = []
+    for _ in range(3):
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as asking:
+                asking.start_soon(partial(connection.request, "question", {}, late=late.append))
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+    first, second, third = [frame["id"] for frame in wire.frames if frame["method"] == "question"]
+    wire.says({"id": second, "result": "2"}, {"id": first, "error": {"code": -32800, "message": "gone"}})
+    wire.says({"id": second, "result": "again"}, {"id": third, "result": "3"})
+    await trio.testing.wait_all_tasks_blocked()
+    assert late == ["2", "3"]
+    wire.leaves()
+
+
+@pytest.mark.parametrize("comes", ["before", "after"])
+async def test_a_result_that_meets_the_leaving_of_whoever_asked_is_not_lost(nursery, comes):
+    wire, peer = Wire(), Peer()
+    peer.connection = connection = Connection(wire.read, wire)
+    nursery.start_soon(connection.run, peer)
+    late: list[object] = []
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as asking:
+            asking.start_soon(partial(connection.request, "question", {}, late=late.append))
+            await trio.testing.wait_all_tasks_blocked()
+            if comes == "after":
+                scope.cancel()
+            wire.says({"id": wire.frames[0]["id"], "result": "here"})
+            scope.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    assert late == ["here"]
+    wire.leaves()
+
+
+async def test_a_call_that_waits_in_its_lane_can_be_taken_back_at_once(nursery):
+    wire, peer = Wire(), Peer()
+    peer.connection = Connection(wire.read, wire)
+    nursery.start_soon(peer.connection.run, peer)
+    for number, method in ((1, "hold"), (2, "fine"), (3, "fine")):
+        wire.says({"id": number, "method": method, "params": {"sessionId": "s", "n": number}})
+    wire.says({"method": "$/cancel_request", "params": {"requestId": 2}})
+    await trio.testing.wait_all_tasks_blocked()
+    assert wire.frames == [{"jsonrpc": "2.0", "id": 2, "error": {"code": -32800, "message": "cancelled"}}]
+    peer.hold.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert peer.begun == [1, 3]
+    wire.leaves()
+
+
+async def test_a_notification_is_never_answered_whatever_it_says():
+    wire = Wire()
+    wire.says({"method": "fine", "params": [1]}, {"method": "$/progress", "params": 7}, {"method": "fail"})
+    wire.says({"id": 5, "method": "$/cancel_request", "params": {}})
+    assert [frame for frame in await talk(wire) if frame.get("method") != "after"] == [
+        {"jsonrpc": "2.0", "id": 5, "result": None}
+    ]
+
+
 async def test_a_client_that_leaves_fails_the_questions_that_are_open(nursery):
     wire, peer = Wire(), Peer()
     wire.says({"id": 1, "method": "ask", "params": {}})
@@ -318,6 +404,33 @@ async def test_much_is_written_to_a_slow_reader_without_holding_anything_up(nurs
         assert os.get_blocking(write)
         await collect()
         assert bytes(got) == data
+    finally:
+        outlet.close()
+        os.close(read)
+        os.close(write)
+
+
+def a_terminal():
+    ours, theirs = pty.openpty()
+    tty.setraw(theirs)
+    return ours, theirs
+
+
+@pytest.mark.parametrize("ends", [a_pipe, a_socket, a_terminal])
+async def test_a_stream_that_somebody_made_non_blocking_is_waited_for(nursery, ends):
+    """Whoever shares it may have done so, and may write to it, too."""
+    read, write = ends()
+    os.set_blocking(write, False)
+    outlet = Outlet(write)
+    data, got = os.urandom(100_000), bytearray()
+    try:
+        with suppress(BlockingIOError):
+            while True:
+                os.write(write, b"of somebody else ")
+        nursery.start_soon(outlet.write, data)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        while not got.endswith(data):
+            got.extend(await read_some(read))
     finally:
         outlet.close()
         os.close(read)
