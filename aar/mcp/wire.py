@@ -6,16 +6,21 @@ error of its request, and the connection goes on.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 import httpx2
+import trio
 
 from aar.mcp.bounds import MESSAGE_LIMIT, VALUES_LIMIT, excess, marks
 
 __all__ = ["BoundedTransport", "proxy_for"]
+
+NOTE_TIMEOUT = 2.0  # seconds for what needs no answer: the package sends nothing else meanwhile
+NOTE_LENGTH = 64 * 1024  # bytes; what is longer is a request
 
 _DECODED = ("content-encoding", "content-length", "transfer-encoding")  # no longer true of what is handed on
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -29,6 +34,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self._limit = limit
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if _is_note(request):
+            with trio.move_on_after(NOTE_TIMEOUT):
+                return await self._ask(request)
+            return httpx2.Response(202)
+        return await self._ask(request)
+
+    async def _ask(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
@@ -54,6 +66,14 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _is_note(request: httpx2.Request) -> bool:
+    """Whether it is a notification, or our answer to the server."""
+    if request.method != "POST" or len(request.content) > NOTE_LENGTH:
+        return False
+    message = json.loads(request.content)
+    return not ("id" in message and "method" in message)
 
 
 def _same(response: httpx2.Response, **body: object) -> httpx2.Response:

@@ -150,3 +150,9 @@ def recording() -> Callable[[], Any]:
             yield address, seen, forget
 
     return record
+
+
+@pytest.fixture
+def serving() -> Callable[[Any], Any]:
+    """`async with serving(app) as address`: any ASGI application."""
+    return served
