@@ -19,7 +19,7 @@ from aar.kernel import Ref, Registry
 from aar.kernel.alone import errors_alone
 from aar.messages.approvals import ApprovalsCommand, Attend, Decide, DecisionName
 from aar.messages.content import ContentBlock
-from aar.messages.events import Compacted, Event, Recorded, TurnEnded
+from aar.messages.events import Compacted, Event, Notice, Recorded, SessionEvent, TurnEnded
 from aar.messages.mcp import (
     GetServerPrompt,
     ListPrompts,
@@ -37,12 +37,14 @@ from aar.messages.session import (
     Cancel,
     ClearQueue,
     CloseSession,
+    CommandInfo,
     Compact,
     Configure,
     DeleteSession,
     FollowUp,
     ForkSession,
     GetStatus,
+    ListCommands,
     ListMcp,
     ListQueue,
     ListSessions,
@@ -52,6 +54,7 @@ from aar.messages.session import (
     Prompt,
     Queue,
     Revoke,
+    RunCommand,
     SessionCommand,
     SessionInfo,
     SessionListing,
@@ -65,7 +68,7 @@ from aar.messages.settings import AgentConfig
 if TYPE_CHECKING:
     from aar.tools.registry import ToolSpec
 
-__all__ = ["PromptContent", "SessionHandle", "Sessions"]
+__all__ = ["PromptContent", "SessionHandle", "Sessions", "extension_problems"]
 
 OWNER_GRACE = 15.0  # seconds the owner of a turn waits for its end after cancelling it
 
@@ -304,6 +307,17 @@ class SessionHandle:
         """The tools that the model can use now, sorted by name."""
         return await self._ref.ask(ListTools())
 
+    async def commands(self) -> tuple[CommandInfo, ...]:
+        """The slash commands that extensions bring, sorted by name."""
+        return await self._ref.ask(ListCommands())
+
+    async def run_command(self, name: str, arguments: str = "") -> str | None:
+        """Run a slash command of an extension; gives what to show. Leaving early cancels it.
+
+        Raises `ExtensionError` when there is no such command or it fails, `QueueFull`.
+        """
+        return (await self._ref.ask(RunCommand(name=name, arguments=arguments))).text
+
     async def configure(self, patch: dict[str, Any]) -> AgentConfig:
         """Change settings of this session from its next step or tool call on. Raises `InvalidSetting`."""
         return await self._ref.ask(Configure(patch=patch))
@@ -376,3 +390,10 @@ class SessionHandle:
         copy.metadata = self.metadata
         copy.continue_totals(self._journal.session.header())
         return copy
+
+
+def extension_problems(handle: SessionHandle) -> list[str]:
+    """What people should know of a session's extensions since it was opened: which were not loaded, and why."""
+    events = [record.event for record in handle.records()]
+    opened = max((at for at, event in enumerate(events) if isinstance(event, SessionEvent)), default=0)
+    return [event.text for event in events[opened:] if isinstance(event, Notice) and event.kind == "extension"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from aar.messages.events import ToolCall
+from aar.messages.events import ToolCall, UserMessage
 from aar.messages.provider import ProviderRequest, ProviderResponse
 from aar.messages.tools import ToolOutcome
 
@@ -25,6 +25,7 @@ class Block(NamedTuple):
 BeforeProviderCall = Callable[[ProviderRequest], Awaitable[ProviderRequest | None]]
 AfterProviderCall = Callable[[ProviderResponse], Awaitable[None]]
 BeforeToolCall = Callable[[ToolCall], Awaitable[ToolCall | Block | None]]
+BeforeUserMessage = Callable[[UserMessage], Awaitable[UserMessage | None]]
 AfterToolCall = Callable[[ToolCall, ToolOutcome], Awaitable[ToolOutcome | None]]
 
 
@@ -35,6 +36,7 @@ class Hooks(NamedTuple):
     after_provider_call: tuple[AfterProviderCall, ...] = ()
     before_tool_call: tuple[BeforeToolCall, ...] = ()
     after_tool_call: tuple[AfterToolCall, ...] = ()
+    before_user_message: tuple[BeforeUserMessage, ...] = ()
     time_limit: float = 10.0
 
     def and_then(self, other: Hooks) -> Hooks:
@@ -44,5 +46,6 @@ class Hooks(NamedTuple):
             after_provider_call=self.after_provider_call + other.after_provider_call,
             before_tool_call=self.before_tool_call + other.before_tool_call,
             after_tool_call=self.after_tool_call + other.after_tool_call,
+            before_user_message=self.before_user_message + other.before_user_message,
             time_limit=max(self.time_limit, other.time_limit),
         )

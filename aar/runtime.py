@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from aar.actors.additions import Additions
 from aar.actors.approvals import approvals
 from aar.actors.mcp_servers import McpServers
 from aar.actors.providers import Providers
 from aar.actors.sessions import Shared, sessions
 from aar.client import Sessions
 from aar.config import aar_home
+from aar.config.extensions import may_have_extensions
 from aar.errors import ConfigError, ProviderError
 from aar.hooks import Hooks
-from aar.journal.journal import Journals
+from aar.journal.journal import Journal, Journals
 from aar.journal.store import Store
 from aar.kernel import Child, ChildStatistics, Registry, Restart, Supervisor, open_supervisor
 from aar.kernel.alone import errors_alone
@@ -36,6 +38,9 @@ from aar.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from aar.mcp import FoundServers
+
+if TYPE_CHECKING:
+    from aar.extensions.loading import Loader
 
 __all__ = [
     "Provider",
@@ -90,14 +95,16 @@ async def open_runtime(
     store: Store | None = None,
     hooks: Hooks | None = None,
     home: Path | None = None,
+    extensions: bool = False,
     build_provider: Callable[[ProviderConfig], Provider] = open_provider,
 ) -> AsyncIterator[Runtime]:
     """Everything needed to run sessions, until the block is left; nothing outlives it.
 
     `provider` is used instead of one built from the settings, and stays the caller's to close. `tools` are added to
     the built-in ones that the settings enable. Without a `store` sessions live in memory. `home` is the user's
-    folder (`AAR_HOME` or `~/.aar`). An error of the block's own leaves it as it is; one that no service could
-    contain leaves it in an exception group.
+    folder (`AAR_HOME` or `~/.aar`). With `extensions` sessions get those of installed packages, of the user and, where
+    they are trusted, of the project, unless the settings say no. An error of the block's own leaves it as it is; one
+    that no service could contain leaves it in an exception group.
     """
     config, store = config or AgentConfig(), store or _memory_store()
     registry, journals = Registry(), Journals()
@@ -108,6 +115,8 @@ async def open_runtime(
         supervisor = await stack.enter_async_context(open_supervisor(registry=registry))
         providers = Providers(supervisor, nursery, build_provider)
         mcp_servers = McpServers(supervisor, nursery)
+        home = home or aar_home()
+        extending = stack.enter_context(_Extending(home, supervisor)) if extensions else None
         try:
             desk = supervisor.start(Child("approvals", approvals, restart=Restart.PERMANENT, capacity=1024))
             shared = Shared(
@@ -121,8 +130,9 @@ async def open_runtime(
                 approvals=desk,
                 hooks=hooks or Hooks(),
                 threads=trio.CapacityLimiter(TOOL_THREADS),
-                home=home or aar_home(),
+                home=home,
                 provider=provider,
+                extend=extending.extend if extending is not None else None,
             )
             house = supervisor.start(Child("sessions", sessions(shared), restart=Restart.PERMANENT, capacity=1024))
             yield Runtime(Sessions(house, desk, registry, journals), supervisor, registry, config)
@@ -131,6 +141,39 @@ async def open_runtime(
                 await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
                 await mcp_servers.close_all()
                 await providers.close_all()
+
+
+class _Extending:
+    """What runs extensions is imported with the first one that there may be: most users have none."""
+
+    def __init__(self, home: Path, supervisor: Supervisor) -> None:
+        self._home = home
+        self._supervisor = supervisor
+        self._loader: Loader | None = None
+
+    def __enter__(self) -> _Extending:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._loader is not None:
+            self._loader.close()
+
+    async def extend(self, journal: Journal, config: AgentConfig) -> Additions:
+        cwd = str(journal.session.metadata["cwd"])
+        if not config.extensions.enabled:
+            return Additions()
+        if not await trio.to_thread.run_sync(may_have_extensions, self._home, cwd, abandon_on_cancel=True):
+            return Additions()
+        from aar.extensions.binding import additions_of
+        from aar.extensions.loading import Loader
+
+        if self._loader is None:
+            self._loader = Loader(self._home, self._start)
+        loaded, problems = await self._loader.load(cwd)
+        return additions_of(loaded, journal, config, problems)
+
+    def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        self._supervisor.start(Child(name, lambda _: work(), restart=Restart.TEMPORARY))
 
 
 def toolbox_for(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry:

@@ -11,7 +11,7 @@ import trio
 
 from aar.actors.closing import INTERRUPTED, as_event, close_turn, repair
 from aar.actors.turn import CANCELLED, Controls, run_turn
-from aar.actors.workbench import Progress, Workbench
+from aar.actors.workbench import Progress, Workbench, heard
 from aar.errors import AarError, StoreError
 from aar.kernel import Envelope
 from aar.kernel.alone import errors_alone
@@ -35,7 +35,13 @@ class RunningTurn:
     envelope: Envelope[Any]
     controls: Controls
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    hearing: trio.CancelScope = field(default_factory=trio.CancelScope)  # while hooks look at the prompt
     was_interrupted: bool = False
+    is_on_record: bool = False
+
+    def cancel(self) -> None:
+        self.hearing.cancel()
+        self.scope.cancel()
 
 
 class _Outcome(NamedTuple):
@@ -46,25 +52,37 @@ class _Outcome(NamedTuple):
 
 async def run_in_scope(bench: Workbench, turn: RunningTurn, provider: Callable[[], Provider]) -> TurnEnded:
     """Run a turn to its end, put that on record, and answer the prompt. Raises `StoreError` when it cannot be."""
-    prompt, journal = turn.prompt, bench.journal
-    opening = UserMessage(content=text_of(prompt), parts=prompt.parts, data={"kind": "prompt"})
-    with trio.CancelScope(shield=True):  # a prompt that was taken is on record, also when it is cancelled at once
-        await repair(journal)  # only after a failed write can there be anything to do
-        await journal.append(TurnStarted(), opening, turn_id=prompt.turn_id)
     progress = Progress()
     outcome: _Outcome | None = None
     try:
+        await _open(bench, turn)
         outcome = await _run(bench, turn, provider, progress)
     finally:
-        if outcome is None:
-            outcome = _cancelled(turn)
-        with trio.CancelScope(shield=True):  # bounded by the journal's own limit
-            ended = await close_turn(journal, outcome.stop, outcome.error, progress)
-        if outcome.refused is None:
-            turn.envelope.reply(ended)  # here, since whatever cancelled the turn goes on from here
+        if turn.is_on_record:
+            outcome = outcome or _cancelled(turn)
+            with trio.CancelScope(shield=True):  # bounded by the journal's own limit
+                ended = await close_turn(bench.journal, outcome.stop, outcome.error, progress)
+            if outcome.refused is None:
+                turn.envelope.reply(ended)  # here, since whatever cancelled the turn goes on from here
+    assert outcome is not None  # what is not on record has left with an error
     if outcome.refused is not None:
         raise outcome.refused
     return ended
+
+
+async def _open(bench: Workbench, turn: RunningTurn) -> None:
+    """A prompt that was taken is on record, also when it is cancelled at once, or while hooks look at it."""
+    prompt, journal = turn.prompt, bench.journal
+    said = UserMessage(content=text_of(prompt), parts=prompt.parts, data={"kind": "prompt"})
+    try:
+        if bench.hooks.before_user_message:
+            with turn.hearing:
+                said = await heard(bench, said)
+    finally:
+        with trio.CancelScope(shield=True):
+            await repair(journal)  # only after a failed write can there be anything to do
+            await journal.append(TurnStarted(), said, turn_id=prompt.turn_id)
+        turn.is_on_record = True
 
 
 async def _run(

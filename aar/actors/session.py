@@ -14,11 +14,12 @@ import trio
 
 from aar.actors.closing import repair
 from aar.actors.configuring import apply_patch
+from aar.actors.model_in_force import ModelInForce
 from aar.actors.providers import Providers
 from aar.actors.running import RunningTurn, run_in_scope, text_of
 from aar.actors.turn import Controls
 from aar.actors.workbench import Workbench
-from aar.errors import AarError, InvalidSetting, QueueFull, SequenceConflict, SessionClosed, SessionError, StoreError
+from aar.errors import AarError, QueueFull, SequenceConflict, SessionClosed, SessionError, StoreError
 from aar.kernel import Envelope, Mailbox
 from aar.kernel.alone import errors_alone
 from aar.messages.base import new_turn_id
@@ -41,6 +42,7 @@ from aar.messages.session import (
     Configure,
     FollowUp,
     GetStatus,
+    ListCommands,
     ListMcp,
     ListQueue,
     ListTools,
@@ -48,11 +50,11 @@ from aar.messages.session import (
     Queue,
     QueuedPrompt,
     Revoke,
+    RunCommand,
     SessionCommand,
     Status,
     Steer,
 )
-from aar.messages.settings import ProviderConfig
 from aar.providers.base import Provider
 
 __all__ = ["QUEUE_LIMIT", "session"]
@@ -83,7 +85,7 @@ def session(
         if starts > 1:
             bench.journal.refold()
             await repair(bench.journal)
-        model = _Model(bench, providers, given, given_for)
+        model = ModelInForce(bench, providers, given, given_for)
         try:
             async with trio.open_nursery() as nursery:
                 await _Conversation(bench, model, nursery, queue_limit).serve(mailbox)
@@ -93,39 +95,6 @@ def session(
     return body
 
 
-class _Model:
-    """The provider that the settings in force ask for, acquired when they change."""
-
-    def __init__(self, bench: Workbench, providers: Providers, given: Provider | None, given_for: str) -> None:
-        self._bench = bench
-        self._providers = providers
-        self._given = given
-        self._given_for = given_for
-        self._provider: Provider | None = None
-        self._config: ProviderConfig | None = None
-
-    def in_force(self) -> Provider:
-        """Raises `InvalidSetting` for a provider that there is none of."""
-        try:
-            config = self._bench.config.resolve_provider()
-            if self._given is not None and config.label == self._given_for:
-                return self._given
-            if self._provider is None or self._config != config:
-                provider = self._providers.acquire(config)
-                self.release()
-                self._provider, self._config = provider, config
-        except ValueError as error:
-            if isinstance(error, AarError):
-                raise
-            raise InvalidSetting(str(error)) from error
-        return self._provider
-
-    def release(self) -> None:
-        if self._provider is not None:
-            self._providers.release(self._provider)
-            self._provider = None
-
-
 class _Conversation:
     """The mailbox loop, and beside it two tasks: the scribe, and the turn when there is one.
 
@@ -133,7 +102,7 @@ class _Conversation:
     notes and never a cancel.
     """
 
-    def __init__(self, bench: Workbench, model: _Model, nursery: trio.Nursery, queue_limit: int) -> None:
+    def __init__(self, bench: Workbench, model: ModelInForce, nursery: trio.Nursery, queue_limit: int) -> None:
         self._bench = bench
         self._journal = bench.journal
         self._model = model
@@ -186,6 +155,8 @@ class _Conversation:
                 envelope.reply(self._bench.tools())
             case ListMcp() | AskMcp():
                 self._nursery.start_soon(self._bench.servers.answer, envelope)
+            case ListCommands() | RunCommand():
+                self._nursery.start_soon(self._bench.commands.answer, envelope)
             case Cancel() as cancel if self._is_running(cancel):
                 self._cancel_running(cancel)
             case Steer(content=content) if len(self._steering) < self._queue_limit:
@@ -204,7 +175,7 @@ class _Conversation:
         if cancel.after_step:
             self._running.controls.stopping.set()
         else:
-            self._running.scope.cancel()
+            self._running.cancel()
 
     # --- what is written ---
 
@@ -247,7 +218,7 @@ class _Conversation:
                 envelope.reply(await self._adopt(facts))
             case Compact(instructions=instructions):
                 self._compact(instructions, envelope)
-            case GetStatus() | ListQueue() | ListTools() | ListMcp() | AskMcp():
+            case GetStatus() | ListQueue() | ListTools() | ListMcp() | AskMcp() | ListCommands() | RunCommand():
                 pass  # answered at once, always
             case _:
                 assert_never(envelope.message)

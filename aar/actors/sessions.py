@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, assert_never
 
 import trio
 
+from aar.actors.additions import Additions, Commands, Extend, Observer, add_tools
 from aar.actors.closing import repair
 from aar.actors.mcp_servers import McpServers
 from aar.actors.mcp_tools import SessionServers
@@ -26,7 +27,7 @@ from aar.hooks import Hooks
 from aar.journal.journal import Journal, Journals
 from aar.journal.state import Session, fork
 from aar.journal.store import Store, StoredSession
-from aar.kernel import Child, Envelope, Exhausted, Mailbox, Ref, Registry, Supervisor, open_supervisor
+from aar.kernel import Child, Envelope, Exhausted, Mailbox, Ref, Registry, Restart, Supervisor, open_supervisor
 from aar.messages.approvals import ApprovalsCommand
 from aar.messages.base import new_session_id
 from aar.messages.events import Event, Notice, SessionEvent
@@ -49,6 +50,7 @@ from aar.tools.registry import ToolRegistry, ToolSpec
 __all__ = ["Shared", "sessions"]
 
 CLOSE_GRACE = 15.0  # seconds a session may take to close its turn before its file is let go
+OBSERVER_GRACE = 2.0  # seconds for the last words of extensions, twice: before they are cancelled, and after
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +70,7 @@ class Shared(NamedTuple):
     threads: trio.CapacityLimiter
     home: Path
     provider: Provider | None = None
+    extend: Extend | None = None
 
 
 def sessions(shared: Shared) -> Callable[[Mailbox[SessionsCommand]], Awaitable[None]]:
@@ -105,6 +108,7 @@ class _Held:
     released: trio.Event = field(default_factory=trio.Event)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)  # cancelled to close it
     servers: list[Ref[McpCommand]] = field(default_factory=list)  # MCP servers to give back
+    observers: list[str] = field(default_factory=list)  # services of extensions that read its journal
     is_leaving: bool = False
     is_given: bool = False  # somebody who asked for it has it, or it was opened without asking for an answer
 
@@ -202,6 +206,7 @@ class _House:
                     await self._until_gone(opening.session_id, held.scope)
                 finally:
                     journal.close()
+                    await self._see_off(held)
                     self._shared.journals.remove(journal)
                     for server in held.servers:
                         self._shared.mcp_servers.release(server)
@@ -226,6 +231,7 @@ class _House:
         shared, config = self._shared, held.config
         cwd = str(journal.session.metadata["cwd"])
         _check_folder(cwd)
+        additions = await shared.extend(journal, config) if shared.extend is not None else Additions()
         await repair(journal)
         data: dict[str, Any] = {"session_id": opening.session_id, "cwd": cwd, "config": without_keys(config)}
         facts = list(opening.facts)
@@ -234,31 +240,58 @@ class _House:
             data["forked_from"] = facts.pop(0).data.get("forked_from", "")
         notices = [Notice(kind="journal_recovered", text=text) for text in warnings]
         first = SessionEvent(action=action, data=data)
-        await journal.append(first, *notices, *facts, header=True)
-        await repair(journal)  # a copy of a session that is in the middle of a turn
-        shared.journals.add(journal)
         toolbox = shared.tools(config)
         for spec in opening.tools:
             toolbox.add(spec)
+        problems = [*additions.problems, *add_tools(toolbox, additions.tools, config)]
+        notices += [Notice(kind="extension", text=text) for text in problems]
+        await journal.append(first, *notices, *facts, header=True)
+        await repair(journal)  # a copy of a session that is in the middle of a turn
+        shared.journals.add(journal)
+        bench = self._bench(journal, opening, held, toolbox, additions)
+        body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
+        self._supervisor.start(Child(_name(opening.session_id), body, exhausted=Exhausted.GIVE_UP))
+        self._start_observers(additions, held)
+
+    def _bench(
+        self, journal: Journal, opening: _Opening, held: _Held, toolbox: ToolRegistry, additions: Additions
+    ) -> Workbench:
+        shared, config, cwd = self._shared, held.config, str(journal.session.metadata["cwd"])
         servers = [
             (server, shared.mcp_servers.acquire(server, cwd=cwd, env_keep=config.tools.env_keep))
             for server in opening.mcp_servers
         ]
         held.servers += [ref for _, ref in servers]
-        bench = Workbench(
+        return Workbench(
             session_id=opening.session_id,
             cwd=cwd,
             journal=journal,
             base=config,
             toolbox=toolbox,
             approvals=shared.approvals,
-            hooks=shared.hooks,
+            hooks=shared.hooks.and_then(additions.hooks),
             threads=shared.threads,
             home=shared.home,
             servers=SessionServers(servers, toolbox, journal),
+            commands=Commands(additions.commands),
+            prompt_parts=additions.prompt,
         )
-        body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
-        self._supervisor.start(Child(_name(opening.session_id), body, exhausted=Exhausted.GIVE_UP))
+
+    # --- extensions that read along ---
+
+    def _start_observers(self, additions: Additions, held: _Held) -> None:
+        for observer in additions.observers:
+            self._supervisor.start(Child(observer.name, _following(observer), restart=Restart.TEMPORARY))
+            held.observers.append(observer.name)
+
+    async def _see_off(self, held: _Held) -> None:
+        """The journal is closed: observers read what is left of it and go, in a moment or unfinished."""
+        with trio.move_on_after(OBSERVER_GRACE, shield=True):
+            for name in held.observers:
+                await self._supervisor.wait_gone(name)
+        with trio.CancelScope(shield=True):
+            for name in held.observers:
+                await self._supervisor.stop(name, grace=OBSERVER_GRACE)
 
     async def _until_gone(self, session_id: str, scope: trio.CancelScope) -> None:
         """The file is let go only after the session has written its last fact, also when all are told to end.
@@ -291,6 +324,13 @@ class _House:
         await held.ready.wait()
         held.scope.cancel()
         await held.released.wait()
+
+
+def _following(observer: Observer) -> Callable[[Mailbox[Any]], Awaitable[None]]:
+    async def body(_: Mailbox[Any]) -> None:
+        await observer.follow()
+
+    return body
 
 
 def _name(session_id: str) -> str:

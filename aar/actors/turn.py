@@ -18,7 +18,7 @@ from aar.actors.fallback import fall_back
 from aar.actors.guardrails import STUCK, Guardrails
 from aar.actors.pricing import limiting_price, meta_of
 from aar.actors.provider_call import RetryPolicy, provider_call
-from aar.actors.workbench import Progress, Workbench, guarded
+from aar.actors.workbench import Progress, Workbench, guarded, heard
 from aar.errors import ContentRefused, InvalidSetting, ProviderError
 from aar.journal.context import trim
 from aar.messages.base import new_call_id
@@ -310,7 +310,7 @@ async def _say(bench: Workbench, queue: list[UserMessage], *, at_most: int | Non
     if count:
         said, queue[:count] = queue[:count], []
         try:
-            await bench.journal.append(*said)
+            await bench.journal.append(*[await heard(bench, one) for one in said])
         except BaseException:
             queue[:0] = said  # not on record: the next turn says it
             raise

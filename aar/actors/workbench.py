@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
+from aar.actors.additions import Commands
 from aar.actors.budget import Budget
+from aar.errors import ExtensionError
 from aar.hooks import Hooks
 from aar.journal.journal import Journal
 from aar.kernel import Ref
 from aar.messages.approvals import ApprovalsCommand
-from aar.messages.events import Notice, ToolResult
+from aar.messages.events import Notice, ToolResult, UserMessage
 from aar.messages.session import ToolInfo
 from aar.messages.settings import AgentConfig, SafetyConfig
 from aar.prompt import layers, system_prompt
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox import Sandbox
 
-__all__ = ["Progress", "Workbench", "guarded"]
+__all__ = ["Progress", "Workbench", "guarded", "heard"]
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -58,7 +60,8 @@ class Progress:
 class Workbench:
     """`base` are the settings the session was opened with; `config` is what is in force at this moment.
 
-    `threads` limits the worker threads of synchronous tools over the whole runtime.
+    `threads` limits the worker threads of synchronous tools over the whole runtime. `commands` and `prompt_parts` are
+    what extensions brought.
     """
 
     session_id: str
@@ -71,6 +74,8 @@ class Workbench:
     threads: trio.CapacityLimiter
     home: Path
     servers: SessionServers
+    commands: Commands = field(default_factory=Commands)
+    prompt_parts: tuple[str, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -152,7 +157,8 @@ class Workbench:
             safety = config.safety.model_copy(update={"allowed_paths": []})  # the user may keep rules elsewhere
             return self._guard(safety).check(path, write=False)
 
-        return system_prompt(layers(config, self.cwd, self.home, self.toolbox.list_tools(), may_read=may_read))
+        tools, parts = self.toolbox.list_tools(), self.prompt_parts
+        return system_prompt(layers(config, self.cwd, self.home, tools, additions=parts, may_read=may_read))
 
 
 async def guarded(bench: Workbench, point: str, hook: Callable[[A], Awaitable[T | None]], subject: A) -> T | None:
@@ -162,5 +168,16 @@ async def guarded(bench: Workbench, point: str, hook: Callable[[A], Awaitable[T 
             return await hook(subject)
     except Exception as error:  # hooks are other people's code; they are skipped, not obeyed to the end
         logger.warning("a %s hook failed: %r", point, error, exc_info=error)
-        await bench.journal.append(Notice(kind="hook_failed", text=f"A {point} hook failed: {error!r}"))
+        what = str(error) if isinstance(error, ExtensionError) else repr(error)
+        await bench.journal.append(Notice(kind="hook_failed", text=f"A {point} hook failed: {what}"))
         return None
+
+
+async def heard(bench: Workbench, said: UserMessage) -> UserMessage:
+    """What people say, as hooks let it through. What was really said stays in `data.said`."""
+    original = said.content
+    for hook in bench.hooks.before_user_message:
+        said = await guarded(bench, "before_user_message", hook, said) or said
+    if said.content == original:
+        return said
+    return said.model_copy(update={"data": {**said.data, "said": original}})

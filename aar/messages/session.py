@@ -24,12 +24,15 @@ __all__ = [
     "Cancel",
     "ClearQueue",
     "CloseSession",
+    "CommandInfo",
+    "CommandReply",
     "Compact",
     "Configure",
     "DeleteSession",
     "FollowUp",
     "ForkSession",
     "GetStatus",
+    "ListCommands",
     "ListMcp",
     "ListQueue",
     "ListSessions",
@@ -40,6 +43,7 @@ __all__ = [
     "Queue",
     "QueuedPrompt",
     "Revoke",
+    "RunCommand",
     "SessionCommand",
     "SessionInfo",
     "SessionListing",
@@ -206,6 +210,36 @@ class AskMcp(Command, Request[Any]):
     request: ListResources | ReadResource | ListPrompts | GetServerPrompt
 
 
+class CommandInfo(Message):
+    """A slash command that extensions bring: `/name`, with whatever is typed behind it."""
+
+    name: str
+    description: str = ""
+
+
+class ListCommands(Command, Request[tuple[CommandInfo, ...]]):
+    """The slash commands of the session, sorted by name."""
+
+    type: Literal["list_commands"] = "list_commands"
+
+
+class CommandReply(Message):
+    """`text` is to be shown; `None`: there is nothing to show."""
+
+    text: str | None = None
+
+
+class RunCommand(Command, Request[CommandReply]):
+    """Run a slash command, beside whatever else runs. It is cancelled when its asker leaves.
+
+    Raises `ExtensionError` when there is none of that name or it fails, `QueueFull` when too many run.
+    """
+
+    type: Literal["run_command"] = "run_command"
+    name: str
+    arguments: str = ""
+
+
 SessionCommand = (
     Prompt
     | Steer
@@ -222,6 +256,8 @@ SessionCommand = (
     | ListTools
     | ListMcp
     | AskMcp
+    | ListCommands
+    | RunCommand
 )
 
 

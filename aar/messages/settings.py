@@ -13,6 +13,7 @@ __all__ = [
     "DENIED_COMMANDS",
     "DENIED_PATHS",
     "AgentConfig",
+    "ExtensionConfig",
     "GuardrailsConfig",
     "LinuxSandbox",
     "ProviderConfig",
@@ -211,6 +212,13 @@ class GuardrailsConfig(Settings):
     reserve_cost_fraction: float = Field(default=0.1, ge=0.0, le=1.0)
 
 
+class ExtensionConfig(Settings):
+    """`replace_tools` are names of tools whose place those of extensions may take."""
+
+    enabled: bool = True
+    replace_tools: list[str] = []
+
+
 class AgentConfig(Settings):
     """All settings of a session. `provider` is an object, or a key of `providers`.
 
@@ -224,6 +232,7 @@ class AgentConfig(Settings):
     safety: SafetyConfig = Field(default={}, validate_default=True)
     tui: TuiConfig = Field(default={}, validate_default=True)
     guardrails: GuardrailsConfig = Field(default={}, validate_default=True)
+    extensions: ExtensionConfig = Field(default={}, validate_default=True)
     max_steps: int = Field(default=50, ge=1)
     timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
     max_retries: int = Field(default=3, ge=1)

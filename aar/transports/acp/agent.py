@@ -193,14 +193,14 @@ class Agent:
 
     async def _close(self, call: Call) -> Reply:
         live = self._open_session(call.params)
-        call.cancel = _nothing  # a session half closed would be nobody's
+        await _point_of_no_return(call)
         await self._let_go(live)
         await self._sessions.close(live.handle.session_id)
         return Reply({})
 
     async def _delete(self, call: Call) -> Reply:
         session_id = text_of(call.params, "sessionId")
-        call.cancel = _nothing
+        await _point_of_no_return(call)
         live = self._live.get(session_id)
         if live is not None:
             await self._let_go(live)
@@ -283,6 +283,12 @@ class Agent:
         live = self._live.get(session_id)
         if live is not None:
             await live.up_to_date()
+
+
+async def _point_of_no_return(call: Call) -> None:
+    """A cancel that comes from here on is too late: a session half closed would be nobody's."""
+    call.cancel = _nothing
+    await trio.lowlevel.checkpoint_if_cancelled()
 
 
 def _nothing() -> None:

@@ -39,6 +39,7 @@ __all__ = ["LiveSession", "Shop"]
 
 PACE = 64  # events that the client may be behind before the turn waits for it
 CANCEL_PATIENCE = 10.0  # seconds in which a session that is told to stop gives its prompt's answer
+TELLING_GRACE = 0.5  # seconds in which the client is told of a turn that was cancelled as it began
 
 logger = logging.getLogger(__name__)
 
@@ -320,6 +321,10 @@ class LiveSession:
                 call.cancel = self.cancel_soon
                 call.release()
                 end = await ended()
+        except trio.Cancelled:  # it came just as the turn began, which has been ended by now
+            with trio.move_on_after(TELLING_GRACE, shield=True):
+                await self.up_to_date()
+            raise
         finally:
             self.turn_id = ""
         await self.up_to_date()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import trio
+
 from aar.client import SessionHandle
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError
@@ -135,9 +137,31 @@ class _Chat:
         if name == "/model":
             await self._model(rest.strip())
         elif name == "/help":
-            await self._screen.tell(COMMANDS)
+            await self._help()
+        elif name[1:].lower() in {command.name for command in await self._handle.commands()}:
+            await self._run_command(name[1:], rest)
         else:
             await self._screen.tell(f"Unknown command: {plain(line)}\n{COMMANDS}")
+
+    async def _help(self) -> None:
+        lines = [f"/{one.name}  {plain(one.description)}\n" for one in await self._handle.commands()]
+        await self._screen.tell(COMMANDS + "".join(lines))
+
+    async def _run_command(self, name: str, arguments: str) -> None:
+        """One of an extension, until it is done or Ctrl+C cancels it."""
+        with trio.CancelScope() as scope:
+
+            async def cancel() -> None:
+                scope.cancel()
+
+            with self._interrupts.during_turn(cancel):
+                try:
+                    reply = await self._handle.run_command(name, arguments)
+                except AarError as error:
+                    await self._show_errors(sentence(error))
+                else:
+                    if reply is not None:
+                        await self._screen.tell(f"{plain(reply)}\n")
 
     async def _model(self, name: str) -> None:
         if not name:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from aar.client import SessionHandle, Sessions
+from aar.client import SessionHandle, Sessions, extension_problems
 from aar.config import Loaded, merge_config, secret_values
 from aar.errors import ConfigError, SessionNotFound
 from aar.logs import configure_logging
@@ -77,8 +77,11 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
     check_provider(config)
     if not config.resolve_provider().api_key.isascii():
         raise ConfigError("provider.api_key: has letters that no key has. Copy the key again.")
-    async with open_runtime(config, store=session_store(config, home=home, cwd=cwd), home=home) as runtime:
+    store = session_store(config, home=home, cwd=cwd)
+    async with open_runtime(config, store=store, home=home, extensions=True) as runtime:
         handle, remark = await _session(runtime.sessions, flags, cwd, config, servers)
+        for problem in extension_problems(handle):
+            complain(problem)
         await tell_of_servers(handle, servers)
         yield Conversation(handle, config, remark)
 

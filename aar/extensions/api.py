@@ -1,0 +1,226 @@
+"""What an extension sees: the API that its `register(api)` gets, and the context that its functions get."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import trio
+
+from aar.errors import ExtensionError
+from aar.extensions.bus import EventBus
+from aar.hooks import Block
+from aar.journal.state import Session
+from aar.messages.settings import AgentConfig
+from aar.messages.tools import SideEffect
+from aar.tools.registry import ToolContext, ToolSpec
+from aar.tools.schema import context_parameter, infer_schema
+
+__all__ = [
+    "EVENTS",
+    "BlockResult",
+    "Contributions",
+    "ExtensionAPI",
+    "ExtensionAPIProtocol",
+    "ExtensionCommand",
+    "ExtensionContext",
+    "ExtensionContextProtocol",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BlockResult = Block
+
+EVENTS = (
+    "session_start",
+    "session_end",
+    "before_turn",
+    "after_turn",
+    "user_message",
+    "tool_call",
+    "tool_result",
+    "assistant_message",
+    "stream_chunk",
+    "error",
+)
+
+_COMMAND = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_TOOL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+class ExtensionCommand(NamedTuple):
+    """`handler(args, ctx)` gives what to show, or `None`."""
+
+    name: str
+    description: str
+    handler: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class ExtensionContext:
+    """One call's view of its session. It cannot be changed.
+
+    `session` is a copy of what is known now, the caller's own; each look makes a new one. `signal` is set when nobody
+    waits for the outcome any more: for functions that run in a thread and cannot be cancelled. `call` is what a tool
+    may use of its session besides (`report`, `run_command`, `paths`), and `None` elsewhere.
+    """
+
+    config: AgentConfig
+    signal: trio.Event
+    logger: logging.Logger
+    cwd: str
+    _snapshot: Callable[[], Session] = field(repr=False)
+    call: ToolContext | None = None
+
+    @property
+    def session(self) -> Session:
+        return self._snapshot() if trio.lowlevel.in_trio_task() else trio.from_thread.run_sync(self._snapshot)
+
+
+class Contributions(NamedTuple):
+    """What an extension has registered."""
+
+    hooks: dict[str, tuple[Callable[..., Any], ...]]
+    tools: tuple[ToolSpec, ...]
+    commands: tuple[ExtensionCommand, ...]
+    prompt: tuple[str, ...]
+
+
+class ExtensionAPI:
+    """How an extension says what it adds. To be used while `register(api)` runs; `events` also later."""
+
+    def __init__(self, name: str, logger: logging.Logger, events: EventBus) -> None:
+        self.name = name
+        self.events = events
+        self._logger = logger
+        self._hooks: dict[str, list[Callable[..., Any]]] = {}
+        self._tools: list[ToolSpec] = []
+        self._commands: dict[str, ExtensionCommand] = {}
+        self._prompt: list[str] = []
+        self._is_open = True
+
+    def on(self, event: str) -> Callable[[F], F]:
+        """Decorator: call `handler(payload, ctx)`, sync or async, at each such event; see `EVENTS`."""
+        if event not in EVENTS:
+            self._logger.warning("there is no event %r; there are: %s", event, ", ".join(EVENTS))
+
+        def add(handler: F) -> F:
+            self._check_open()
+            self._hooks.setdefault(event, []).append(handler)
+            return handler
+
+        return add
+
+    def tool(
+        self,
+        name: str,
+        description: str = "",
+        input_schema: dict[str, Any] | None = None,
+        *,
+        side_effects: Sequence[SideEffect | str] | None = None,
+        requires_approval: bool = False,
+        prompt_snippet: str = "",
+        prompt_guidelines: Sequence[str] = (),
+    ) -> Callable[[F], F]:
+        """Decorator: the model may call this function, sync or async. Without a schema its signature is one.
+
+        A parameter named `ctx` gets the `ExtensionContext` and is not shown to the model.
+        """
+        effects = tuple(SideEffect(effect) for effect in side_effects or (SideEffect.NONE,))
+
+        def add(handler: F) -> F:
+            spec = ToolSpec(
+                name=name,
+                description=description or (handler.__doc__ or "").strip(),
+                input_schema=infer_schema(handler) if input_schema is None else _without_context(input_schema, handler),
+                side_effects=effects,
+                requires_approval=requires_approval,
+                prompt_snippet=prompt_snippet,
+                prompt_guidelines=tuple(prompt_guidelines),
+                handler=handler,
+            )
+            self.register_tool(spec)
+            return handler
+
+        return add
+
+    def register_tool(self, spec: ToolSpec) -> None:
+        """Add a tool as it is, such as one made by `aar.tool`."""
+        self._check_open()
+        if not isinstance(spec, ToolSpec):
+            raise ExtensionError(f"a tool is a ToolSpec, and not {type(spec).__name__}")
+        if not _TOOL.fullmatch(spec.name):
+            raise ExtensionError(f"{spec.name!r} is no name for a tool: letters, digits, _ and -, 64 at most")
+        self._tools.append(spec)
+
+    def command(self, name: str, *, description: str = "") -> Callable[[F], F]:
+        """Decorator: `/name` calls `handler(args, ctx)`, sync or async, and shows what it gives, unless `None`."""
+        known = name.lower().lstrip("/")
+        if not _COMMAND.fullmatch(known):
+            raise ExtensionError(f"{name!r} is no name for a command: letters, digits, _ and -")
+
+        def add(handler: F) -> F:
+            self._check_open()
+            self._commands[known] = ExtensionCommand(known, description, handler)
+            return handler
+
+        return add
+
+    def append_system_prompt(self, text: str) -> None:
+        """Add a part to the system prompt of each session. May be called again."""
+        self._check_open()
+        self._prompt.append(str(text))
+
+    def block(self, reason: str) -> Block:
+        """What a `tool_call` handler returns so that the call does not run; the model is told why."""
+        return Block(str(reason))
+
+    def close(self) -> Contributions:
+        """`register` is over: gives what was registered, and takes nothing more."""
+        self._is_open = False
+        hooks = {event: tuple(handlers) for event, handlers in self._hooks.items()}
+        return Contributions(hooks, tuple(self._tools), tuple(self._commands.values()), tuple(self._prompt))
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ExtensionError(f"extension {self.name!r} is loaded: register everything in register(api)")
+
+
+def _without_context(schema: dict[str, Any], handler: Callable[..., Any]) -> dict[str, Any]:
+    hidden = context_parameter(handler)
+    if hidden is None or hidden not in schema.get("properties", {}):
+        return schema
+    properties = {name: one for name, one in schema["properties"].items() if name != hidden}
+    required: Iterable[str] = schema.get("required", ())
+    return {**schema, "properties": properties, "required": [name for name in required if name != hidden]}
+
+
+@runtime_checkable
+class ExtensionContextProtocol(Protocol):
+    """For annotations that need no import of Aar at run time."""
+
+    @property
+    def session(self) -> Session: ...
+    @property
+    def config(self) -> AgentConfig: ...
+    @property
+    def signal(self) -> trio.Event: ...
+    @property
+    def logger(self) -> logging.Logger: ...
+
+
+@runtime_checkable
+class ExtensionAPIProtocol(Protocol):
+    """What `register` may count on."""
+
+    name: str
+    events: EventBus
+
+    def on(self, event: str) -> Callable[[F], F]: ...
+    def command(self, name: str, *, description: str = "") -> Callable[[F], F]: ...
+    def register_tool(self, spec: ToolSpec) -> None: ...
+    def append_system_prompt(self, text: str) -> None: ...
+    def block(self, reason: str) -> Block: ...

@@ -1,0 +1,68 @@
+"""Calling code of others: in a thread when it is synchronous, within a time, and with an end that can be dealt with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import trio
+
+from aar.errors import ExtensionError
+
+__all__ = ["call", "call_within"]
+
+
+async def call(function: Callable[..., Any], *arguments: Any, limiter: trio.CapacityLimiter, **named: Any) -> Any:
+    """What `function` gives, awaited if need be.
+
+    A synchronous one runs in a thread, which is abandoned when the caller is cancelled and counts in `limiter` until
+    it really ends: it may wait or compute as it likes, and no session is held up. An asynchronous one runs on Trio and
+    must not do so. Raises what it raises; `SystemExit` becomes an `ExtensionError`.
+    """
+    bound = partial(function, *arguments, **named)
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+        given = bound()
+    else:
+        given = await trio.to_thread.run_sync(_contained, bound, abandon_on_cancel=True, limiter=limiter)
+    if not inspect.isawaitable(given):
+        return given
+    try:
+        return await given
+    except SystemExit as error:
+        raise ExtensionError("it called sys.exit()") from error
+
+
+async def call_within(
+    seconds: float,
+    what: str,
+    function: Callable[..., Any],
+    *arguments: Any,
+    limiter: trio.CapacityLimiter,
+) -> Any:
+    """The same with a time limit; whatever goes wrong is an `ExtensionError` that begins with `what`."""
+    given: Any = None
+    with trio.move_on_after(seconds) as limit:
+        try:
+            given = await call(function, *arguments, limiter=limiter)
+        except Exception as error:  # a wall: extensions are other people's code
+            raise ExtensionError(f"{what}: {describe(error)}") from error
+    if limit.cancelled_caught:
+        raise ExtensionError(f"{what}: took longer than {seconds:g} s")
+    return given
+
+
+def describe(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, ExtensionError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _contained(function: Callable[[], Any]) -> Any:
+    """In a thread: what is meant to end the program ends an extension's call."""
+    try:
+        return function()
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        raise ExtensionError(f"it raised {type(error).__name__}") from error
