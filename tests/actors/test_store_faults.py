@@ -86,6 +86,16 @@ async def test_a_store_that_stays_broken_fails_every_prompt_and_hangs_none(live,
         assert (await session.status()).seq == session.seq
 
 
+@pytest.mark.parametrize("number", range(4, 8))
+async def test_calls_that_stand_side_by_side_fail_as_one(live, tools, number) -> None:
+    provider = ScriptedProvider().calls(*(("sleepy", {"seconds": n}) for n in (0, 0, 0, 1, 1, 2))).text("done")
+    tools.register("sleepy")(trio.sleep)
+    store = MemoryStore(faults=dict.fromkeys(range(number, 100), Fault(delay=0.5, error=FULL)))
+    async with live(provider, AgentConfig(), tools=tools, store=store) as session:
+        with pytest.raises(StoreUnavailable), trio.fail_after(30):
+            await session.prompt("go")
+
+
 async def test_a_store_that_does_not_answer_is_given_up_in_time(live, autojump_clock) -> None:
     store = MemoryStore(faults={3: Fault(delay=10_000)})
     async with live(ScriptedProvider().text("x").text("y"), AgentConfig(), store=store) as session:
