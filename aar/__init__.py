@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aar._version import __version__
 
 if TYPE_CHECKING:
+    from aar.actors.mcp_bridge import open_mcp_bridge
     from aar.agent import Agent, ApprovalResult
     from aar.client import SessionHandle, Sessions
     from aar.config import load_config
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from aar.transports.acp_http.app import create_acp_asgi_app
 
 _HOME = {
+    "open_mcp_bridge": "aar.actors.mcp_bridge",
     "Agent": "aar.agent",
     "ApprovalResult": "aar.agent",
     "SessionHandle": "aar.client",

@@ -9,7 +9,7 @@ AarError
 |  |- ProviderUnauthorized  ProviderRateLimited  ProviderUnavailable  ProviderTimeout  AnswerCut
 |  `- ContextTooLong  ContentRefused  BadProviderReply  MissingPackage  MissingKey
 |- ToolError                  category
-|- McpError                   McpUnavailable  MissingMcp
+|- McpError                   McpUnavailable  McpCollision  MissingMcp
 |- StoreError                 SequenceConflict  StoreUnavailable  CorruptJournal
 |- ExtensionError
 `- TransportError             ProtocolError  ClientGone
@@ -36,6 +36,7 @@ __all__ = [
     "InvalidMessage",
     "InvalidSetting",
     "MailboxFull",
+    "McpCollision",
     "McpError",
     "McpUnavailable",
     "MessageError",
@@ -260,6 +261,10 @@ class McpError(AarError):
 
 class McpUnavailable(McpError):
     """The server cannot be reached now, or was lost during the request. It is tried again by itself."""
+
+
+class McpCollision(McpError, ValueError):
+    """A server has a tool with the name of another tool. The text names the server and the setting that helps."""
 
 
 class MissingMcp(McpError, ImportError):

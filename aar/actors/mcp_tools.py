@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
-from aar.errors import AarError, ActorError, McpError, McpUnavailable, StoreError
-from aar.journal.journal import Journal
+from aar.errors import AarError, ActorError, McpCollision, McpError, McpUnavailable, StoreError
 from aar.kernel import Envelope, Ref
 from aar.mcp.names import prefixed_name, tool_name
 from aar.messages.events import Notice
@@ -35,6 +34,12 @@ FIRST_TURN_PATIENCE = 10.0  # seconds that a turn waits for servers that have ne
 FORMER_NAMES = 1000  # tools that are gone and whose names are kept for them
 
 logger = logging.getLogger(__name__)
+
+
+class Notebook(Protocol):
+    """Where notices go: a session's journal, or whatever takes its place."""
+
+    async def append(self, *notices: Notice) -> Any: ...
 
 
 @dataclass
@@ -63,14 +68,23 @@ class SessionServers:
 
     Servers are taken in in the order in which they were named, so that names that collide come out the same every time;
     the first turn waits `FIRST_TURN_PATIENCE` for them and then takes those that are there.
+
+    With `refused` names a collision, with them or in the toolbox, is no reason for a prefix: `keep` raises
+    `McpCollision`. A tool that comes later is left out then.
     """
 
     def __init__(
-        self, servers: Sequence[tuple[McpServer, Ref[McpCommand]]], toolbox: ToolRegistry, journal: Journal
+        self,
+        servers: Sequence[tuple[McpServer, Ref[McpCommand]]],
+        toolbox: ToolRegistry,
+        journal: Notebook,
+        *,
+        refused: Collection[str] | None = None,
     ) -> None:
         self._seats = [_Seat(server, ref) for server, ref in servers]
         self._toolbox = toolbox
         self._journal = journal
+        self._refused = refused
         self._settled = trio.Event()
         self._is_patient = True
         if not self._seats:
@@ -92,14 +106,25 @@ class SessionServers:
             self._is_patient = False
             await self._take_in()
 
+    async def statuses(self, *, wait: bool = False) -> tuple[McpStatus, ...]:
+        """The servers as they are, or, with `wait`, when each has answered or failed once."""
+        if wait:
+            await self._settled.wait()
+        return tuple(self._status(seat) for seat in self._seats)
+
+    def take_back(self) -> None:
+        """Remove their tools from the toolbox."""
+        for seat in self._seats:
+            for name in seat.present:
+                self._toolbox.remove(name)
+            seat.present = {}
+
     async def answer(self, envelope: Envelope[Any]) -> None:
         """A client's question about the servers, or for one of them."""
         try:
             match envelope.message:
                 case ListMcp(wait=wait):
-                    if wait:
-                        await self._settled.wait()
-                    envelope.reply(tuple(self._status(seat) for seat in self._seats))
+                    envelope.reply(await self.statuses(wait=wait))
                 case AskMcp(server=name, request=request):
                     envelope.reply(await self._named(name).ref.ask(request))
         except ActorError as error:
@@ -175,9 +200,9 @@ class SessionServers:
     # --- tools --------------------------------------------------------------------------------
 
     def _register(self, seat: _Seat) -> list[Notice]:
-        wanted = {self._name_for(seat, tool): tool for tool in seat.listing.tools}
+        wanted = dict(self._named_tools(seat))
         if len(seat.names) > len(wanted) + FORMER_NAMES:
-            seat.names = {tool.name: seat.names[tool.name] for tool in seat.listing.tools}
+            seat.names = {tool.name: name for name, tool in wanted.items()}
         if wanted == seat.present:
             seat.is_in = True
             return []
@@ -190,6 +215,15 @@ class SessionServers:
         seat.present, seat.is_in = wanted, True
         return notices
 
+    def _named_tools(self, seat: _Seat) -> Iterator[tuple[str, McpTool]]:
+        for tool in seat.listing.tools:
+            try:
+                yield self._name_for(seat, tool), tool
+            except McpCollision as collision:
+                if not self._settled.is_set():
+                    raise
+                logger.warning("%s It is left out.", collision)
+
     def _name_for(self, seat: _Seat, tool: McpTool) -> str:
         if tool.name not in seat.names:
             seat.names[tool.name] = self._free_name(seat, tool.name)
@@ -199,6 +233,10 @@ class SessionServers:
         taken = {*self._toolbox.names(), *(one for other in self._seats for one in other.names.values())}
         prefixed = prefixed_name(seat.server.name, name)
         plain = prefixed if seat.server.prefix_tools else tool_name(name)
+        if self._refused is not None and plain in {*taken, *self._refused}:
+            raise McpCollision(
+                f"MCP server {seat.server.name!r}: there is another tool named {plain!r}. Set prefix_tools=True on it."
+            )
         for candidate in (plain, prefixed):
             if candidate not in taken:
                 return candidate
