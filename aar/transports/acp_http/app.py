@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_BODY", "build_app", "create_acp_asgi_app"]
 
 MOST_BODY = 16 * 1024 * 1024  # bytes of a request
+SENDING = 30  # seconds that a client may take to send one
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ def build_app(host: Host, access: Access, agent_name: str, agent_description: st
     except ImportError as error:
         raise ConfigError("The HTTP API needs packages that are not there: pip install 'aar-agent[web]'") from error
     app = QuartTrio(__name__, static_folder=None)
-    app.config.update(MAX_CONTENT_LENGTH=MOST_BODY, RESPONSE_TIMEOUT=None)
+    app.config.update(MAX_CONTENT_LENGTH=MOST_BODY, BODY_TIMEOUT=SENDING, RESPONSE_TIMEOUT=None)
     app.url_map.merge_slashes = False
     api = _Api(app, host, access, agent_name, agent_description)
     api.add_routes()
@@ -146,6 +147,8 @@ class _Api:
             return self._detail(404, "Not found")
         if error.code == 413:
             return self._detail(413, f"A request may have {MOST_BODY // 1024**2} MiB at most")
+        if error.code == 408:
+            return self._detail(408, "The request did not come in time")
         return self._detail(error.code or 400, error.name)
 
     async def _failed(self, error: Exception) -> Response:

@@ -15,6 +15,8 @@ __all__ = ["cut_connections", "listening_sockets"]
 
 BACKLOG = 128
 SILENCE = 60_000  # milliseconds in which a client that reads nothing of what it is sent is given up
+PROBED_AFTER = 30  # seconds without a byte, and then it is asked whether its machine is still there
+PROBES = 3  # that may stay without an answer, ten seconds each
 
 _NO_SUCH_PLACE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -52,12 +54,25 @@ def _bound(family: int, address: tuple[object, ...]) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE)
+        _give_up_those_that_vanish(found)
         found.bind(address)
         found.listen(BACKLOG)
         stack.pop_all()
     return found
+
+
+def _give_up_those_that_vanish(listener: socket.socket) -> None:
+    """A machine that lost its network says no farewell, and its run would go on. Connections inherit all of this."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options = {
+        "TCP_USER_TIMEOUT": SILENCE,
+        "TCP_KEEPIDLE": PROBED_AFTER,
+        "TCP_KEEPINTVL": 10,
+        "TCP_KEEPCNT": PROBES,
+    }
+    for name, value in options.items():
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _explained(error: OSError, host: str, port: int) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedProvider
+from aar.transports.acp_http import app
 from aar.transports.acp_http.app import MOST_BODY
 from aar.transports.acp_http.requests import parse_request
 from aar.transports.http.refused import Refused
@@ -134,6 +135,16 @@ async def test_a_request_that_is_too_large_is_refused(api, is_told: bool) -> Non
         content = b" " * (MOST_BODY + 1) if is_told else pieces()
         answer = await client.http.post("/runs", content=content)
         assert (answer.status_code, answer.json()) == (413, {"detail": "A request may have 16 MiB at most"})
+        assert (await client.get("/ping")).status_code == 200
+
+
+async def test_a_request_that_does_not_come_in_time_is_told_so(api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "SENDING", 0.1)
+    async with api() as client:
+        answer = await client.sent(b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 ")
+        assert json.loads(body) == {"detail": "The request did not come in time"}
         assert (await client.get("/ping")).status_code == 200
 
 
