@@ -23,6 +23,7 @@ def require_package() -> None:
 async def load_package() -> None:
     """Import it, in a thread: it takes half a second. Raises `MissingMcp`."""
     try:
-        await trio.to_thread.run_sync(importlib.import_module, "mcp", abandon_on_cancel=True)
+        own = trio.CapacityLimiter(1)
+        await trio.to_thread.run_sync(importlib.import_module, "mcp", abandon_on_cancel=True, limiter=own)
     except ImportError as error:
         raise MissingMcp(MISSING) from error

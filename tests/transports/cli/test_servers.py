@@ -82,6 +82,24 @@ async def test_a_file_that_is_wrong_ends_the_command_before_it_begins(aar, model
     assert model.requests == []
 
 
+@pytest.mark.covers("MCP-04")
+async def test_a_mistake_in_a_file_is_told_and_costs_one_server(aar, place):
+    file = place.home / "mine.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    good = {"name": "good", "command": sys.executable, "args": [PLAIN, '{"tools": ["echo"]}'], "prefixTools": True}
+    file.write_text(json.dumps([{"name": "bad", "command": "x", "env": {"PORT": 8080}}, good]))
+    done = await aar("tools", "--mcp", str(file))
+    assert done.code == 0
+    assert "  echo  (external)  Does echo.\n" in done.out
+    assert done.err == (
+        f"aar: {file}: servers[0].env: server 'bad': must be an object whose values are texts, such as"
+        ' {"PORT": "8080"}. This server is left out.\n'
+        f"aar: {file}: servers[1].prefixTools: is no field of a server, and is ignored."
+        ' Did you mean "prefix_tools"?\n'
+        "aar: Registered 1 MCP tool(s)\n"
+    )
+
+
 @pytest.mark.covers("MCP-10")
 async def test_a_server_that_does_not_start_is_told_and_the_task_is_done_without_it(aar, model, flags, place, servers):
     file = servers(place.home / "mine.json", good={"tools": ["echo"]}, bad={"exits": 3, "says": "no licence"})
