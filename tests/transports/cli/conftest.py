@@ -27,6 +27,7 @@ from aar.config import API_KEY_VARIABLES
 from aar.journal.jsonl import JsonlStore
 from aar.testing import ScriptedProvider, open_test_runtime
 from aar.transports.cli.app import run_command
+from tests.transports.cli.warm import WarmProcess, WarmProgram
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 30.0  # seconds; only a failing test ever waits that long
@@ -196,22 +197,31 @@ def flags(model: Model) -> list[str]:
     return ["--provider", "generic", "--model", "tiny", "--base-url", model.url]
 
 
+@pytest.fixture(scope="session")
+def warm_program() -> Iterator[WarmProgram]:
+    program = WarmProgram()
+    yield program
+    program.close()
+
+
 @pytest.fixture
-def aar(place: Place) -> Callable[..., Awaitable[Finished]]:
+def aar(place: Place, warm_program: WarmProgram) -> Callable[..., Awaitable[Finished]]:
     """`await aar("run", "hi", *flags)`: the program without a terminal; its input is empty unless given."""
 
     async def run(*arguments: str, stdin: str = "", cwd: Path | None = None) -> Finished:
-        command = [sys.executable, "-m", "aar", *arguments]
+        where: Any = {"cwd": cwd or place.project, "env": place.environment}
         with trio.fail_after(PATIENCE):
-            done = await trio.run_process(
-                command,
-                stdin=stdin.encode(),
-                capture_stdout=True,
-                capture_stderr=True,
-                check=False,
-                cwd=cwd or place.project,
-                env=place.environment,
-            )
+            if warm_program.can_run(arguments, place.variables):
+                done = await warm_program.run(arguments, stdin=stdin.encode(), **where)
+            else:
+                done = await trio.run_process(
+                    [sys.executable, "-m", "aar", *arguments],
+                    stdin=stdin.encode(),
+                    capture_stdout=True,
+                    capture_stderr=True,
+                    check=False,
+                    **where,
+                )
         return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
@@ -290,18 +300,13 @@ async def read_all(stream: Any) -> str:
 
 # --- a terminal -------------------------------------------------------------------------------
 
-# Makes the terminal the controlling one, so that Ctrl+C typed there becomes a signal, and then becomes the program.
-_ON_TERMINAL = (
-    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-)
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
     """The far end of a pseudo-terminal: what the program wrote, and typing into it."""
 
-    def __init__(self, master: int, process: trio.Process) -> None:
+    def __init__(self, master: int, process: WarmProcess) -> None:
         self.process = process
         self.raw = ""
         self._master = master
@@ -345,18 +350,17 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(place: Place) -> Callable[..., Any]:
+def terminal(place: Place, warm_program: WarmProgram) -> Callable[..., Any]:
     """`async with terminal("chat", *flags) as screen`: the program on a terminal of 100 columns."""
 
     @asynccontextmanager
     async def open_terminal(*arguments: str, err: Path | None = None) -> AsyncIterator[Terminal]:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-        command = [sys.executable, "-c", _ON_TERMINAL, "-m", "aar", *arguments]
         before = termios.tcgetattr(master)
         errors = slave if err is None else os.open(err, os.O_WRONLY | os.O_CREAT)
-        process = await trio.lowlevel.open_process(
-            command, stdin=slave, stdout=slave, stderr=errors, cwd=place.project, env=place.environment
+        process = await warm_program.start(
+            arguments, streams=(slave, slave, errors), cwd=place.project, env=place.environment, on_terminal=True
         )
         for descriptor in {slave, errors}:
             os.close(descriptor)
