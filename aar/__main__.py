@@ -20,11 +20,12 @@ def main() -> None:
             import signal
 
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run_to_code`: nothing has begun yet
-            gc.set_threshold(50_000, 20, 20)  # modules make many objects and no garbage: looking for it takes time
+            gc.set_threshold(100_000, 20, 20)  # modules make many objects and no garbage: looking for it takes time
             from aar.transports.cli.app import run_command
 
             code = run_command(sys.argv[1:])
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is over: one more Ctrl+C must not change the exit code
+            gc.freeze()  # and Python need not look for garbage before it throws everything away
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:  # whoever read us has left: what Python would write while it ends goes nowhere
