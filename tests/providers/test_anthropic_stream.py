@@ -534,9 +534,10 @@ async def test_cancelling_a_silent_stream_closes_its_connection_at_once(
     server.plays(play)
     server.sends(events(HEAD, *SAID, finish("end_turn"), STOP))
     nursery.start_soon(ask)
+    with trio.fail_after(60):
+        await waiting.wait()  # the first request loads the vendor's package
+    scope.cancel()
     with trio.fail_after(10):
-        await waiting.wait()
-        scope.cancel()
         await left.wait()
     assert (await answered(provider, plain))[0] == "hello"
 

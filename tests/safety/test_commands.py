@@ -139,11 +139,11 @@ def test_a_command_that_only_mentions_the_words_is_let_through(command: str) -> 
 
 
 def test_an_enormous_command_is_judged_in_time() -> None:
-    before = time.perf_counter()
+    before = time.process_time()
     assert denied_command("echo " + "x" * 150_000 + "; halt", DENIED_COMMANDS) == "halt"
     assert denied_command("halt; " + "$(" * 300_000, DENIED_COMMANDS) == "halt"
     assert denied_command("${" * 90_000, DENIED_COMMANDS) is None
-    assert time.perf_counter() - before < 5
+    assert time.process_time() - before < 5
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_an_enormous_command_is_judged_in_time() -> None:
     ],
 )
 def test_no_command_takes_long_to_judge(command: str) -> None:
-    before = time.perf_counter()
+    before = time.process_time()
     assert denied_command(command, DENIED_COMMANDS) is None
-    assert time.perf_counter() - before < 1
+    assert time.process_time() - before < 1
 
 
 def test_a_command_that_is_too_much_to_read_says_so_and_what_stands_openly_is_denied() -> None:
@@ -353,6 +353,6 @@ def test_no_part_of_a_bearer_token_is_logged(token: str) -> None:
 
 
 def test_redaction_of_an_enormous_command_ends() -> None:
-    before = time.perf_counter()
+    before = time.process_time()
     redact("a-" * 200_000 + "token" * 50_000 + " = ")
-    assert time.perf_counter() - before < 5
+    assert time.process_time() - before < 5

@@ -106,7 +106,7 @@ def test_what_the_pattern_names_itself_is_covered() -> None:
 @pytest.mark.parametrize("unit", ["s/", "e ", "1", "/e", "|", "s/s/", "-exec ", "--", "-c ", "\n", "! "])
 @pytest.mark.parametrize("program", ["sed", "awk", "git", "find", "tar"])
 def test_no_text_takes_long(program: str, unit: str) -> None:
-    before = time.perf_counter()
+    before = time.process_time()
     allowed(f"{program} *", f"{program} '{unit * (9_900 // len(unit))}'")
     allowed(f"{program} *", f"{program} {unit * (9_900 // len(unit))}")
-    assert time.perf_counter() - before < 1
+    assert time.process_time() - before < 1

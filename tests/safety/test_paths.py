@@ -483,11 +483,11 @@ def test_a_hard_link_to_a_file_in_a_denied_folder_elsewhere_cannot_be_read(tmp_p
 
 def test_a_path_of_any_length_is_judged_in_time(work: Path) -> None:
     guard = guard_of(work)
-    before = time.perf_counter()
+    before = time.process_time()
     for path in ("a/" * 500_000, "../" * 300_000 + "x", "/" * 1_000_000, "é" * 2_100):
         assert guard.check(path, write=False) == "the path is too long"
         guard.resolve(path)
-    assert time.perf_counter() - before < 1
+    assert time.process_time() - before < 1
 
 
 @pytest.mark.parametrize("folder", ["kept", "kept/", "{work}/kept"])

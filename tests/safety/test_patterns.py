@@ -127,6 +127,6 @@ def test_stars_and_question_marks_mean_what_they_say(pattern: str, path: str) ->
 
 
 def test_no_pattern_takes_long() -> None:
-    before = time.perf_counter()
+    before = time.process_time()
     assert not matches("*a" * 50 + "b", "a" * 4000)
-    assert time.perf_counter() - before < 1
+    assert time.process_time() - before < 1

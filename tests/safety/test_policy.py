@@ -212,11 +212,11 @@ def test_arguments_that_are_too_much_to_judge_are_denied_in_time(tmp_path: Path)
     deep: dict[str, Any] = {"path": "a"}
     for _ in range(5_000):
         deep = {"a": deep}
-    before = time.perf_counter()
+    before = time.process_time()
     for tool in (READ, WRITE, BASH, MCP):
         assert decide(tool, deep, UNBOUND, "/w") == Verdict("deny", "the arguments are nested more than 64 deep")
         many = {"paths": [f"a/{number}" for number in range(100_000)]}
         assert decide(tool, many, UNBOUND, "/w") == Verdict("deny", "the call names more than 1000 paths")
         assert action(tool, {"path": "a/" * 500_000}, UNBOUND) == "deny"
-    assert time.perf_counter() - before < 5
+    assert time.process_time() - before < 5
     assert action(READ, {"paths": ["a"] * 1_000}, UNBOUND, tmp_path) == "allow"

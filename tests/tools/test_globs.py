@@ -58,7 +58,7 @@ def test_matching_agrees_with_the_definition(pattern: list[str], names: list[str
 @pytest.mark.parametrize("pattern", ["*a" * 40 + "b", "**/" * 40 + "b", "**/a/" * 40 + "b", "?*" * 60 + "b"])
 def test_no_pattern_takes_long(pattern: str) -> None:
     glob = Glob(pattern)
-    before = time.perf_counter()
+    before = time.process_time()
     assert not glob.matches("/".join(["a" * 200] * 20))
     assert not glob.matches("/".join(["a"] * 1000))
-    assert time.perf_counter() - before < 1
+    assert time.process_time() - before < 1
