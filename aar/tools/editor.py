@@ -26,7 +26,7 @@ __all__ = ["EditorFiles", "EditorTerminals", "TerminalExit", "TerminalOutput", "
 
 READING_TIMEOUT = 10.0  # seconds an editor may take for a file; then the disk is read
 WRITING_TIMEOUT = 60.0  # seconds an editor may take to write a file; it may ask its user
-ENDING_TIMEOUT = 0.4  # seconds for each of kill and release when a call is left
+ENDING_TIMEOUT = 0.2  # seconds that each of kill and release may hold up a call that is left
 
 
 class EditorFiles(Protocol):

@@ -23,6 +23,7 @@ __all__ = [
     "is_request_id",
 ]
 
+LONGEST_ERROR = 4000  # characters; errors repeat what they are about
 DEEPEST = 100  # levels of data that cannot be sent as it is
 
 PARSE_ERROR = -32700
@@ -49,8 +50,10 @@ class RpcError(TransportError):
         self.code = code
 
     def as_error(self) -> Message:
-        error: Message = {"code": self.code, "message": str(self)}
-        return {**error, "data": {"details": str(self)}} if self.code == INTERNAL else error
+        text = str(self)
+        text = text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
+        error: Message = {"code": self.code, "message": text}
+        return {**error, "data": {"details": text}} if self.code == INTERNAL else error
 
 
 def decoded(line: bytes) -> Message:
@@ -66,7 +69,9 @@ def decoded(line: bytes) -> Message:
 
 def is_request_id(value: Any) -> bool:
     """Texts, numbers and null may name a request."""
-    return value is None or (isinstance(value, str | int | float) and not isinstance(value, bool))
+    if isinstance(value, float):
+        return value - value == 0  # 1e999 is read as a number without end, and could not be said again
+    return value is None or (isinstance(value, str | int) and not isinstance(value, bool))
 
 
 def encoded(message: Message) -> bytes:

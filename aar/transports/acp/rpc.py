@@ -169,17 +169,17 @@ class Connection:
             return
         if number in self._late:
             late = self._late.pop(number)
-            if "error" not in message:
-                late(message["result"])
+            if message.get("error") is None:
+                late(message.get("result"))
             return
         question = self._questions.get(number)
         if question is None or question.answered.is_set():
             return
-        if "error" in message:
+        if message.get("error") is not None:  # some send both, and null in one of them
             error = message["error"] if isinstance(message["error"], dict) else {}
             code = error.get("code")
             text = str(error.get("message") or "the client refused and did not say why")
             question.error = RpcError(code if isinstance(code, int) else INTERNAL, text)
         else:
-            question.result = message["result"]
+            question.result = message.get("result")
         question.answered.set()

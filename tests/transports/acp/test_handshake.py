@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import trio
@@ -97,7 +97,8 @@ async def test_the_first_request_may_have_any_id_that_a_request_may_have(editor,
 
 async def test_nobody_there_to_read_the_first_answer_is_an_end_without_a_word(place, flags):
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
-    with Path("/dev/full").open("wb") as full:
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
         done = await trio.run_process(
             [sys.executable, "-m", "aar", "acp", *flags],
             stdin=line.encode() + b"\n",
@@ -107,6 +108,8 @@ async def test_nobody_there_to_read_the_first_answer_is_an_end_without_a_word(pl
             cwd=place.project,
             check=False,
         )
+    finally:
+        os.close(full)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
