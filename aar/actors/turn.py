@@ -37,7 +37,6 @@ from aar.messages.events import (
 from aar.messages.provider import History, ProviderRequest, ProviderResponse
 from aar.messages.settings import AgentConfig
 from aar.providers.base import Provider, explain
-from aar.providers.images import fit_images
 from aar.usage import budget_error
 
 __all__ = ["CANCELLED", "Controls", "run_turn"]
@@ -182,6 +181,10 @@ async def _request(bench: Workbench, provider: Provider, config: AgentConfig) ->
 
 async def _fitting(bench: Workbench, provider: Provider, history: History) -> History:
     """The history with images as the provider takes them; whatever is lost is told once."""
+    if not history.messages_with_images():
+        return history
+    from aar.providers.images import fit_images  # with the first image
+
     fitted, lost = await fit_images(history, provider.image_limits, bench.threads)
     told = bench.journal.session.metadata
     if lost.reasons and list(lost.reasons) != told.get("images_left_out"):

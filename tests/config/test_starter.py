@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aar.config import load_config, merge_config, sample_configs, unknown_settings, write_starter_files
+from aar.config import load_config, merge_config, unknown_settings
+from aar.config.starter import sample_configs, write_starter_files
 from aar.errors import ConfigError
 from aar.messages.settings import AgentConfig, WslSandbox
 from aar.messages.themes import Theme

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from aar.config import write_starter_files
+from aar.config.starter import write_starter_files
 from aar.errors import ConfigError
 from aar.transports.cli.exits import DONE, FAILED, complain, run_to_code
 from aar.transports.cli.home import home_folder
