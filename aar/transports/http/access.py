@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from aar.transports.http.refused import Refused
 
-__all__ = ["Access", "is_loopback"]
+__all__ = ["OPEN_PATH", "Access", "is_loopback"]
 
 OPEN_PATH = "/ping"  # needs no token, so that a watchdog can look whether the server is there
 

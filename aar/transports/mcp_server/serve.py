@@ -25,6 +25,8 @@ __all__ = ["serve_mcp"]
 
 PATH = "/mcp"
 
+_SENT = ("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "last-event-id")
+
 
 def serve_mcp(*, http: HttpFlags, flags: SettingFlags) -> int:
     """Serve until the client leaves, or a signal ends it. Answers with the exit code."""
@@ -90,7 +92,8 @@ async def _listen(server: Any, host: Host, access: Access, name: str, port: int,
 
     # Hosts and origins are checked by `access`, for everything that comes in.
     settings = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = Guarded(server.streamable_http_app(streamable_http_path=PATH, transport_security=settings), access)
+    inner = server.streamable_http_app(streamable_http_path=PATH, transport_security=settings)
+    app = Guarded(inner, access, methods="GET, POST, DELETE, OPTIONS", sent=_SENT, read=["mcp-session-id"])
     await stop.before(load_server)
     sockets = await stop.before(partial(listening_sockets, name, port))
     async with serving(app, sockets, host.close_runs) as addresses:

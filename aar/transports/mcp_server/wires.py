@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["serve_stdio"]
 
+logger = logging.getLogger(__name__)
+
 
 async def serve_stdio(server: Server[Any]) -> None:
     """Serve one client until its end of input, or until it reads no more. The streams can be cancelled at any time."""
@@ -31,26 +35,20 @@ async def serve_stdio(server: Server[Any]) -> None:
 async def _streams(read_more: Any, outlet: Outlet) -> AsyncIterator[tuple[Any, Any]]:
     import anyio
     from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
 
     to_server, read = anyio.create_memory_object_stream[Any](0)
     write, from_server = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def take_in() -> None:
         buffer = LineBuffer()
-        async with to_server:
+        async with to_server, write.clone() as answers:
             while data := await read_more():
                 buffer.feed(data)
                 for line in buffer.lines():
-                    await to_server.send(_message(line))
-
-    def _message(line: bytes | None) -> Any:
-        if line is None:
-            return ValueError("a line is too long")
-        try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValueError as error:
-            return error  # the package answers it
+                    if (message := _message(line)) is not None:
+                        await to_server.send(SessionMessage(message))
+                    elif (answer := _refusal(line)) is not None:
+                        await answers.send(SessionMessage(answer))
 
     async def give_out() -> None:
         async with from_server:
@@ -67,4 +65,40 @@ async def _streams(read_more: Any, outlet: Outlet) -> AsyncIterator[tuple[Any, A
     except* ClientGone:
         pass
     finally:
-        outlet.close()
+        for one in (read, write, outlet):
+            one.close()
+
+
+def _message(line: bytes | None) -> Any:
+    """The message of a line; `None` for what is none."""
+    from mcp_types import jsonrpc_message_adapter
+
+    for text in (line, _without_halves(line)):
+        with suppress(ValueError):
+            return jsonrpc_message_adapter.validate_json(text or b"", by_name=False)
+    logger.warning("a line of the client is no message: %.200r", line)
+    return None
+
+
+def _without_halves(line: bytes | None) -> bytes:
+    """The same with U+FFFD instead of halves of surrogate pairs, which some clients send and the package refuses."""
+    try:
+        text = json.dumps(json.loads(line or b""), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return b""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _refusal(line: bytes | None) -> Any:
+    """What is said to a request that makes no sense, if it can be said which one: otherwise its sender would wait."""
+    from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
+
+    try:
+        found = json.loads(line or b"")
+    except (ValueError, RecursionError):
+        return None
+    request_id = found.get("id") if isinstance(found, dict) and "method" in found else None
+    if isinstance(request_id, bool) or not isinstance(request_id, str | int):
+        return None
+    error = ErrorData(code=INVALID_REQUEST, message="This is no request of JSON-RPC 2.0.")
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
