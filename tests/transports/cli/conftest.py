@@ -197,13 +197,6 @@ def flags(model: Model) -> list[str]:
     return ["--provider", "generic", "--model", "tiny", "--base-url", model.url]
 
 
-@pytest.fixture(scope="session")
-def warm_program() -> Iterator[WarmProgram]:
-    program = WarmProgram()
-    yield program
-    program.close()
-
-
 @pytest.fixture
 def aar(place: Place, warm_program: WarmProgram) -> Callable[..., Awaitable[Finished]]:
     """`await aar("run", "hi", *flags)`: the program without a terminal; its input is empty unless given."""
