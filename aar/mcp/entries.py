@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from aar.mcp.fields import FIELDS
 from aar.messages.mcp import McpServer
 
 __all__ = ["editor_servers"]
@@ -37,10 +38,20 @@ def _server(entry: Mapping[str, Any]) -> McpServer | str:
         args = entry.get("args") or []
         if not isinstance(args, list | tuple):
             return f"MCP server {name!r} was left out: its args are no list."
-        return McpServer(name=name, command=command, args=tuple(map(str, args)), env=_pairs(entry.get("env")))
+        started: dict[str, Any] = {"args": list(map(str, args)), "env": _pairs(entry.get("env"))}
+        return _problem(name, started) or McpServer(name=name, command=command, **started)
     if kind == "http" and url.startswith(("http://", "https://")):
-        return McpServer(name=name, transport="http", url=url, headers=_pairs(entry.get("headers")))
+        reached: dict[str, Any] = {"url": url, "headers": _pairs(entry.get("headers"))}
+        return _problem(name, reached) or McpServer(name=name, transport="http", **reached)
     return f"MCP server {name!r} was left out: it has neither a command nor an HTTP address."
+
+
+def _problem(name: str, fields: Mapping[str, Any]) -> str:
+    """What is wrong, or nothing. Without the value, which the connection would repeat in its error."""
+    for field, value in fields.items():
+        if problem := FIELDS[field](value):
+            return f"MCP server {name!r} was left out: {field}: {problem}"
+    return ""
 
 
 def _text(value: Any) -> str:

@@ -38,8 +38,8 @@ def mended_result(result: dict[str, Any], server: str) -> dict[str, Any]:
         return {**result, "tools": [_tool(one) for one in tools if _is_tool(one, server)]}
     if result.keys() & {"structuredContent", "isError"} and not isinstance(result.get("content"), list | str):
         return {**result, "content": []}
-    if isinstance(blocks := result.get("content"), list) and not all(map(_is_block, blocks)):
-        return {**result, "content": [one if _is_block(one) else _as_text(one) for one in blocks]}
+    if isinstance(blocks := result.get("content"), list):
+        return {**result, "content": [_block(one) for one in blocks]}
     return result
 
 
@@ -78,13 +78,12 @@ def _tool(one: dict[str, Any]) -> dict[str, Any]:
     return tool
 
 
-def _is_block(one: Any) -> bool:
+def _block(one: Any) -> Any:
+    """A block as it is when it is one that the package knows, else its JSON as text."""
     kind = one.get("type") if isinstance(one, dict) else None
-    return isinstance(kind, str) and kind in _BLOCKS and isinstance(one.get(_FILLED[kind]), _BLOCKS[kind])
-
-
-def _as_text(one: Any) -> dict[str, str]:
-    return {"type": "text", "text": json.dumps(one, ensure_ascii=False, default=str)}
+    if not isinstance(kind, str) or kind not in _BLOCKS or not isinstance(one.get(_FILLED[kind]), _BLOCKS[kind]):
+        return {"type": "text", "text": json.dumps(one, ensure_ascii=False, default=str)}
+    return one
 
 
 class _Mended:

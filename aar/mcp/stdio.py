@@ -186,14 +186,24 @@ def _parsed(line: bytes) -> SessionMessage | None:
 
 
 def _broken_answer(line: bytes) -> SessionMessage | None:
-    """An answer that is no proper one fails its request, which would wait for ever otherwise."""
+    """An answer that is no proper one fails its request, which would wait for ever otherwise.
+
+    Half a surrogate pair, which some programs write into JSON, is a `?` instead.
+    """
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or "method" in found or not isinstance(found.get("id"), int | str):
         return None
-    return _failed(found["id"], "the server's answer is no proper JSON-RPC")
+    try:
+        again = json.dumps(found, ensure_ascii=False).encode(errors="replace")
+        return SessionMessage(jsonrpc_message_adapter.validate_json(again, by_name=False))
+    except (ValueError, RecursionError):
+        return _failed(found["id"], "the server's answer is no proper JSON-RPC")
 
 
 def _failed(request: int | str | None, why: str) -> SessionMessage | None:

@@ -62,3 +62,23 @@ def test_an_editor_cannot_make_a_server_trusted_nor_read_our_variables(monkeypat
     entry = {"name": "a", "command": "x", "env": {"T": "${MY_TOKEN}"}, "trust_annotations": True}
     ((server,), _) = editor_servers([entry])
     assert (server.trust_annotations, server.env) == (False, {"T": "${MY_TOKEN}"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (
+            {"type": "http", "url": "https://x", "headers": {"X-Key": "canary\r\nHost: y"}},
+            "headers: the value of X-Key",
+        ),
+        ({"type": "http", "url": "https://x y"}, "url: needs a url"),
+        ({"command": "x", "args": ["canary\0"]}, "args: must not hold the character NUL."),
+        ({"command": "x", "env": [{"name": "A=B", "value": "canary"}]}, "env: has a name that no variable can have."),
+    ],
+)
+def test_what_no_server_could_get_is_told_without_the_value_and_costs_one_server(entry, problem) -> None:
+    servers, problems = editor_servers([{"name": "bad", **entry}, {"name": "good", "command": "x"}])
+    assert [server.name for server in servers] == ["good"]
+    (told,) = problems
+    assert told.startswith(f"MCP server 'bad' was left out: {problem}")
+    assert "canary" not in told

@@ -117,9 +117,7 @@ async def test_results_may_lack_almost_everything(using, plain, result, output, 
         assert (found.output, found.is_error) == (output, is_error)
 
 
-@pytest.mark.parametrize(
-    "result", [None, [], "text", {}, {"content": "text"}, {"content": [{"type": "text", "text": "\ud800"}]}]
-)
+@pytest.mark.parametrize("result", [None, [], "text", {}, {"content": "text"}, {"structuredContent": {"a": "\ud800"}}])
 async def test_a_result_that_is_none_is_an_error_of_that_call(using, plain, result) -> None:
     provider = ScriptedProvider().calls(("raw", {"result": result}), ("echo", {})).text("done")
     async with using(provider, plain(tools=["raw", "echo"])) as session:
@@ -173,7 +171,15 @@ BROKEN = [
 @pytest.mark.parametrize("schema", BROKEN)
 async def test_a_tool_whose_schema_is_none_is_left_out_and_the_others_stay(using, plain, schema) -> None:
     broken = {"name": "broken", "inputSchema": schema}
-    listing = {"tools": [tool("a"), broken, 7, {"name": 7}, tool("b", description=7, annotations=7, outputSchema=7)]}
+    listing = {
+        "tools": [
+            tool("a"),
+            broken,
+            7,
+            {"name": 7},
+            tool("b", description=7, annotations=7, outputSchema=7),
+        ]
+    }
     assert await listed(using, plain, listing) == ("connected", ["a", "b"], [])
 
 
@@ -184,6 +190,10 @@ async def test_a_list_that_nobody_can_read_fails_with_a_reason(using, plain) -> 
     state, names, told = await listed(using, plain, {"tools": [tool("a"), {"name": "deep", "inputSchema": deep}]})
     assert (state, names) == ("failed", [])
     assert told == ["MCP server 'plain' could not be connected: the server's answer is no proper JSON-RPC."]
+
+
+async def test_half_a_character_does_not_cost_a_list(using, plain) -> None:
+    assert await listed(using, plain, {"tools": [tool("a", description="\ud800")]}) == ("connected", ["a"], [])
 
 
 async def test_names_of_any_kind_become_names_that_models_take(using, plain) -> None:
