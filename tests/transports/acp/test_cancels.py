@@ -186,6 +186,26 @@ async def test_a_cancel_ends_a_prompt_in_every_state(editor, place, model, nurse
         assert client.text(scene.session, after=at) == "Here again."
 
 
+@pytest.mark.covers("ACP-10")
+async def test_a_cancel_that_meets_the_beginning_of_a_turn_is_the_last_of_it(editor, place, model):
+    """However far the prompt has come: nothing of its turn is told behind its answer."""
+    model.says("Let me", " think.", wait=trio.Event())
+    async with editor() as client:
+        session = await client.new(place.project)
+        line = {"jsonrpc": "2.0", "method": "session/prompt"}
+        params = {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]}
+        cancel = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}
+        between = [{"jsonrpc": "2.0", "id": "x", "method": "session/list"}]
+        for n in range(24):
+            lines = [{**line, "id": f"p{n}", "params": params}, *between * (n % 8), cancel]
+            await client.write(b"".join(json.dumps(one).encode() + b"\n" for one in lines))
+            assert (await client.until(lambda frame, n=n: frame.get("id") == f"p{n}"))["result"] == CANCELLED
+            at = placed(client, f"p{n}")
+            await client.ask("session/set_config_option", sessionId=session, configId="mode", value="review")
+            told = client.kinds(session, after=at)
+            assert set(told) <= {"current_mode_update", "config_option_update"}
+
+
 # --- a client that does not read --------------------------------------------------------------
 
 
