@@ -156,6 +156,7 @@ class _Line:
             try:
                 envelope.reply(await self._answer(envelope.message))
             except AarError as error:
+                error.args = (redact(str(error), _secrets(self._server)),)  # a server may repeat what it does not like
                 envelope.fail(error)
             except Exception as error:  # a wall: an answer that nobody could foresee costs one request
                 logger.warning("a request to MCP server %s failed", self._server.name, exc_info=error)

@@ -20,6 +20,7 @@ from aar.mcp.bounds import MESSAGE_LIMIT, VALUES_LIMIT, excess, marks
 __all__ = ["BoundedTransport", "proxy_for"]
 
 NOTE_TIMEOUT = 2.0  # seconds for what needs no answer: the package sends nothing else meanwhile
+STREAM_EVERY = 0.5  # seconds between two streams that are opened again: the package would do it at once if told so
 NOTE_LENGTH = 64 * 1024  # bytes; what is longer is a request
 
 _DECODED = ("content-encoding", "content-length", "transfer-encoding")  # no longer true of what is handed on
@@ -32,8 +33,12 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, inner: httpx2.AsyncBaseTransport, *, limit: int = MESSAGE_LIMIT) -> None:
         self._inner = inner
         self._limit = limit
+        self._next_stream = -float("inf")
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            await trio.sleep_until(self._next_stream)
+            self._next_stream = trio.current_time() + STREAM_EVERY
         if _is_note(request):
             with trio.move_on_after(NOTE_TIMEOUT):
                 return await self._ask(request)

@@ -302,6 +302,38 @@ def results_of(session) -> list[str]:
     return [event.output for event in facts_of(session) if isinstance(event, ToolResult)]
 
 
+class Restless(Application):
+    """Ends its stream of messages at once, and wants it opened again without a pause."""
+
+    def __init__(self, *calls: Callable[[Reply], Awaitable[None]], **headers: str) -> None:
+        super().__init__(*calls, **headers)
+        self.opened = 0
+        self.third = trio.Event()
+
+    async def answer(self, reply: Reply) -> None:
+        if reply.message["method"] == "GET":
+            self.opened += 1
+            if self.opened == 3:
+                self.third.set()
+            await reply.all(b"retry: 0\nid: 1\ndata: \n\n", kind=EVENTS)
+        else:
+            await super().answer(reply)
+
+
+async def test_a_stream_that_ends_at_once_is_not_opened_all_the_time(serving) -> None:
+    async def third_stream(reply: Reply) -> None:
+        await app.third.wait()
+        await fine(reply)
+
+    app = Restless(third_stream, mcp_session_id="one")
+    async with serving(app) as address:
+        connection = Connection(at(address), cwd="/", env={})
+        async with connection.open(is_legacy=True):
+            began = trio.current_time()
+            assert (await connection.call("go", {}, limit=10)).text == "fine"
+            assert trio.current_time() - began > 0.5
+
+
 # --- keys and addresses -----------------------------------------------------------------------
 
 
@@ -354,6 +386,20 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_again(serving, u
             "fine",
         ]
     assert [method for method, _ in app.seen].count("initialize") == 2
+
+
+async def test_a_key_that_a_server_repeats_in_its_error_is_not_told_to_the_model(serving, using) -> None:
+    async def repeat(reply: Reply) -> None:
+        error = {"code": 1, "message": "canary-123 is no good"}
+        await reply.all(json.dumps({"jsonrpc": "2.0", "id": reply.message["id"], "error": error}).encode())
+
+    provider = ScriptedProvider().call("go").text("done")
+    key = {"X-Key": "canary-123"}
+    async with serving(Application(repeat)) as address, using(provider, at(address, headers=key)) as session:
+        await session.mcp_servers(wait=True)
+        await session.prompt("go")
+        assert results_of(session)[0].endswith("is no good")
+        assert "canary" not in str(facts_of(session))
 
 
 async def test_an_error_of_any_length_is_told_in_few_words(serving) -> None:
