@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from aar.actors.additions import Additions
+from aar.actors.additions import Additions, add_tools
 from aar.actors.approvals import approvals
 from aar.actors.mcp_servers import McpServers
 from aar.actors.providers import Providers
@@ -34,7 +34,7 @@ from aar.processes.guard import open_guard
 from aar.providers import open_provider
 from aar.providers.base import Provider
 from aar.tools import builtin_tools
-from aar.tools.registry import ToolRegistry
+from aar.tools.registry import ToolRegistry, ToolSpec
 
 if TYPE_CHECKING:
     from aar.mcp import FoundServers
@@ -43,10 +43,12 @@ if TYPE_CHECKING:
     from aar.extensions.loading import Loader
 
 __all__ = [
+    "Brought",
     "Provider",
     "Runtime",
     "Store",
     "ToolRegistry",
+    "brought_by_extensions",
     "check_provider",
     "editor_mcp_servers",
     "mcp_servers_of_file",
@@ -174,6 +176,30 @@ class _Extending:
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         self._supervisor.start(Child(name, lambda _: work(), restart=Restart.TEMPORARY))
+
+
+class Brought(NamedTuple):
+    """What extensions add to a session's tools and system prompt, and what people should know of them."""
+
+    tools: tuple[ToolSpec, ...] = ()
+    prompt: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+async def brought_by_extensions(config: AgentConfig, toolbox: ToolRegistry, *, home: Path, cwd: str) -> Brought:
+    """What a session in this folder would get from extensions. Those that may run are loaded for it, and let go."""
+    if not config.extensions.enabled:
+        return Brought()
+    if not await trio.to_thread.run_sync(may_have_extensions, home, cwd, abandon_on_cancel=True):
+        return Brought()
+    from aar.extensions.looking import load_extensions
+
+    loaded, problems = await load_extensions(home, cwd)
+    found = [one.api for one in loaded if one.api is not None]
+    tools = {spec.name: spec for one in found for spec in one.tools}
+    refused = add_tools(toolbox, tools.values(), config)
+    kept = tuple(spec for spec in tools.values() if toolbox.get(spec.name) is spec)
+    return Brought(kept, tuple(text for one in found for text in one.prompt), (*problems, *refused))
 
 
 def toolbox_for(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry:

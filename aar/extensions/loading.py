@@ -115,7 +115,9 @@ class Loader:
             await call_within(LOAD_TIMEOUT, "register(api)", register, api, limiter=limiter)
         except ExtensionError as error:
             api.close()
-            logger.error("extension %s could not be loaded: %s", found.name, error, exc_info=error.__cause__)
+            logger.info(
+                "extension %s could not be loaded: %s", found.name, error, exc_info=error.__cause__
+            )  # it is told, too
             return loaded._replace(error=str(error))
         self._start(f"extension:{len(self._loaded)}:{found.name}", bus.run)
         return loaded._replace(api=api.close())

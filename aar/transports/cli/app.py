@@ -13,7 +13,7 @@ _COMMANDS = "aar.transports.cli.commands"
 
 ABOUT = "A coding agent for the terminal. What it does is kept in sessions that can be resumed."
 
-GROUPS = {"sessions": "list", "local": "status"}
+GROUPS = {"sessions": "list", "local": "status", "extensions": "list"}
 """Commands with commands of their own: which one of them stands in when none is given."""
 
 
@@ -23,12 +23,16 @@ def build_app() -> App:
     There are no flags for help and version: `help.py` answers them before anybody comes here.
     """
     app = _group("aar", ABOUT)
-    for name in ("run", "chat", "acp", "mcp", "models", "tools", "prompt", "config", "init", "version"):
+    for name in ("run", "chat", "acp", "mcp", "models", "tools", "prompt", "config", "init", "install", "version"):
         app.command(f"{_COMMANDS}:{name}", name=name)
     sessions = _group("sessions", "List, show, export and delete stored sessions.")
     for name in ("list", "show", "export", "delete"):
         sessions.command(f"{_COMMANDS}:sessions_{name}", name=name)
     app.command(sessions)
+    extensions = _group("extensions", "Extensions: Python files that add tools, hooks and slash commands.")
+    for name in ("list", "inspect", "trust"):
+        extensions.command(f"{_COMMANDS}:extensions_{name}", name=name)
+    app.command(extensions)
     local = _group("local", "The model that Aar runs itself, without an account.")
     for name in ("install", "status"):
         local.command(f"{_COMMANDS}:local_{name}", name=name)

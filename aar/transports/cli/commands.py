@@ -4,6 +4,7 @@ Each imports what it does when it is called, so that a command line is understoo
 to be: once pydantic is there, cyclopts builds a pydantic schema for every single flag.
 """
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -14,7 +15,11 @@ __all__ = [
     "acp",
     "chat",
     "config",
+    "extensions_inspect",
+    "extensions_list",
+    "extensions_trust",
     "init",
+    "install",
     "local_install",
     "local_status",
     "mcp",
@@ -153,6 +158,54 @@ def init(
     from aar.transports.cli.init import init
 
     return init(force=force)
+
+
+UserFolder = Annotated[
+    Path | None, Parameter(name="--user-dir", metavar="DIR", help="Look here instead of in ~/.aar/extensions.")
+]
+ProjectFolder = Annotated[
+    Path | None,
+    Parameter(
+        name="--project-dir", metavar="DIR", help="Look here instead of in .aar/extensions and .agent/extensions."
+    ),
+]
+ExtensionName = Annotated[str, Parameter(name="NAME", help="Name of an extension, as `aar extensions` lists it.")]
+
+
+def extensions_list(*, user_dir: UserFolder = None, project_dir: ProjectFolder = None) -> int:
+    """List the extensions there are, without running anything of them."""
+    from aar.transports.cli.extensions import listing
+
+    return listing(user_dir=user_dir, project_dir=project_dir)
+
+
+def extensions_inspect(
+    name: ExtensionName, /, *, user_dir: UserFolder = None, project_dir: ProjectFolder = None
+) -> int:
+    """Load an extension and show what it brings."""
+    from aar.transports.cli.extensions import inspect
+
+    return inspect(name, user_dir=user_dir, project_dir=project_dir)
+
+
+def extensions_trust(
+    *names: Annotated[ExtensionName, Parameter(required=True)],
+    yes: Annotated[bool, Parameter(alias="-y", negative="", help="Do not ask: I have read it.")] = False,
+    revoke: Annotated[bool, Parameter(negative="", help="Trust it no longer.")] = False,
+) -> int:
+    """Let extensions of this project run, until a file of theirs changes."""
+    from aar.transports.cli.extensions import trust_them
+
+    return trust_them(names, says_yes=yes, revoke=revoke)
+
+
+def install(
+    package: Annotated[str, Parameter(name="PACKAGE", help="Name of a package, or path of a file or folder.")], /
+) -> int:
+    """Install a package that brings extensions, with pip."""
+    from aar.transports.cli.extensions import install
+
+    return install(package)
 
 
 def version() -> int:

@@ -17,8 +17,8 @@ from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.prompt import Layer, system_prompt
 from aar.prompt import layers as prompt_layers
-from aar.runtime import open_runtime, reading_rule, toolbox_for
-from aar.transports.cli.exits import DONE, run_to_code
+from aar.runtime import ToolRegistry, brought_by_extensions, open_runtime, reading_rule, toolbox_for
+from aar.transports.cli.exits import DONE, complain, run_to_code
 from aar.transports.cli.flags import LogFlags, PromptFlags, SettingFlags
 from aar.transports.cli.look import look_for
 from aar.transports.cli.opening import here, loaded_settings
@@ -43,9 +43,11 @@ def tools(*, mcp: Path | None, flags: LogFlags) -> int:
     async def work() -> int:
         settings = loaded_settings(flags).config
         servers = named_servers(mcp, aar_home())
+        toolbox = toolbox_for(settings, None)
+        await _extend(settings, toolbox)
         lines = [
             _tool_line(spec.name, ", ".join(map(str, spec.side_effects)), spec.description)
-            for spec in toolbox_for(settings, None).list_tools()
+            for spec in toolbox.list_tools()
         ]
         if servers:
             lines += await _of_servers(settings, servers)
@@ -53,6 +55,14 @@ def tools(*, mcp: Path | None, flags: LogFlags) -> int:
         return DONE
 
     return run_to_code(work)
+
+
+async def _extend(settings: AgentConfig, toolbox: ToolRegistry) -> tuple[str, ...]:
+    """Add the tools of extensions, say what is wrong with some, and give their parts of the system prompt."""
+    brought = await brought_by_extensions(settings, toolbox, home=aar_home(), cwd=here())
+    for problem in brought.problems:
+        complain(problem)
+    return brought.prompt
 
 
 def _tool_line(name: str, effects: str, description: str) -> str:
@@ -97,9 +107,12 @@ def prompt(*, raw: bool, layers: bool, flags: PromptFlags) -> int:
 
 async def _layers(loaded: Loaded) -> list[Layer]:
     settings = loaded.config
-    specs = toolbox_for(settings, None).list_tools()
+    toolbox = toolbox_for(settings, None)
+    parts = await _extend(settings, toolbox)
     may_read = reading_rule(settings, here())
-    work = partial(prompt_layers, settings, here(), aar_home(), specs, may_read=may_read)
+    work = partial(
+        prompt_layers, settings, here(), aar_home(), toolbox.list_tools(), additions=parts, may_read=may_read
+    )
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 

@@ -14,7 +14,15 @@ from aar.transports.cli.flags import Flags, LogFlags, LogLevel, PromptFlags, Set
 from aar.transports.cli.help import FOLDER, prepared_text
 from aar.transports.cli.write_help import help_texts
 
-NEEDED = {"run": ["task"], "sessions show": ["id"], "sessions export": ["id"], "sessions delete": ["id"]}
+NEEDED = {
+    "run": ["task"],
+    "sessions show": ["id"],
+    "sessions export": ["id"],
+    "sessions delete": ["id"],
+    "extensions inspect": ["x"],
+    "extensions trust": ["x"],
+    "install": ["x"],
+}
 EVERYWHERE = ["--config=f", "--log-level=DEBUG", "--log-file=f"]
 MODEL = ["--model=m", "-m", "m", "--provider=p", "-p", "p"]
 WORK = ["--base-url=u", "--api-key=k", "--max-steps=3"]
@@ -37,6 +45,10 @@ ACCEPTED = {
     "init": ["--force", "-f"],
     "local install": [],
     "local status": [],
+    "extensions list": ["--user-dir=d", "--project-dir=d"],
+    "extensions inspect": ["--user-dir=d", "--project-dir=d"],
+    "extensions trust": ["--yes", "-y", "--revoke"],
+    "install": [],
     "version": [],
 }
 
