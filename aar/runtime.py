@@ -37,7 +37,7 @@ from aar.tools import builtin_tools
 from aar.tools.registry import ToolRegistry, ToolSpec
 
 if TYPE_CHECKING:
-    from aar.mcp import FoundServers
+    from aar.mcp.files import FoundServers
 
 if TYPE_CHECKING:
     from aar.extensions.loading import Loader
@@ -244,7 +244,8 @@ def mcp_servers_of_file(file: Path | None, *, home: Path) -> FoundServers:
     Beside them a sentence for each mistake that costs one server or one field. Raises `ConfigError` when nothing in the
     file can be used, and `MissingMcp` when the package is not installed and the file was asked for.
     """
-    from aar.mcp import FoundServers, default_file, read_servers, require_package
+    from aar.mcp.files import FoundServers, default_file, read_servers
+    from aar.mcp.package import require_package
 
     if file is None:
         return read_servers(default_file(home)) if default_file(home).exists() else FoundServers()
@@ -260,7 +261,7 @@ def editor_mcp_servers(entries: Iterable[Any]) -> tuple[tuple[McpServer, ...], t
     An entry is `{name, command, args, env}` or `{type: "http", name, url, headers}`; `env` and `headers` are lists of
     `{name, value}` or objects. Names that come twice get a number.
     """
-    from aar.mcp import editor_servers
+    from aar.mcp.entries import editor_servers
 
     return editor_servers(entries)
 
