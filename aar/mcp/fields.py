@@ -80,7 +80,7 @@ def _command(value: Any) -> str:
     if problem := _text(value) or _no_nul(value):
         return problem
     program = value.partition(" ")[0]
-    if "/" not in program and program != value:
+    if program != value and not {"/", "\\"} & set(program):
         return f"must be the program alone, {program!r}. What follows it goes into args."
     if "/" in value and not value.startswith(("/", "~")):
         return "would be looked for in the folder of each session. Write the whole path, or a name that is in PATH."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ PAGES = 100  # of a list; one that never ends would be read for ever
 ENTRIES = 5_000  # of a list, after which no further page is read
 TOOLS = 512  # of one server: each is told to the model with every request
 DESCRIPTION = 10_000  # characters
+TOTAL = 1_000_000  # characters of all descriptions and schemas of one server
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -24,11 +26,14 @@ logger = logging.getLogger(__name__)
 def tools_of(server: McpServer, found: Sequence[Any]) -> tuple[McpTool, ...]:
     """The tools that can be used, the first of each name. What is left out is logged."""
     tools: dict[str, McpTool] = {}
+    room = TOTAL
     for one in found:
         if one.name in tools:
             continue
-        if len(tools) == TOOLS:
-            logger.warning("MCP server %s has more than %d tools: the others are left out", server.name, TOOLS)
+        room -= min(len(one.description or ""), DESCRIPTION) + len(json.dumps(one.input_schema, default=str))
+        if len(tools) == TOOLS or room < 0:
+            what = f"{TOOLS} tools" if room >= 0 else f"{TOTAL:,} characters about its tools"
+            logger.warning("MCP server %s has more than %s: the others are left out", server.name, what)
             break
         tools[one.name] = McpTool(
             name=one.name,

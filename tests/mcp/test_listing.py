@@ -53,6 +53,16 @@ def test_what_is_too_much_is_left_out_and_logged(caplog) -> None:
     ]
 
 
+def test_all_that_a_server_says_about_its_tools_is_bounded_together(caplog) -> None:
+    caplog.set_level(logging.WARNING)
+    schema = {"type": "object", "description": "x" * 90_000}
+    found = tools_of(SERVER, [named(f"t{number}", input_schema=schema) for number in range(20)])
+    assert [tool.name for tool in found] == [f"t{number}" for number in range(11)]
+    assert caplog.messages == [
+        "MCP server s has more than 1,000,000 characters about its tools: the others are left out"
+    ]
+
+
 def test_resources_and_prompts_become_plain_data() -> None:
     found = resource_of(Resource(uri="notes://a", name="a", mime_type="text/plain"))
     assert found == McpResource(uri="notes://a", name="a", mime_type="text/plain")
