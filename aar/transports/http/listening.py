@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import socket
 from contextlib import ExitStack, suppress
 
@@ -11,11 +12,12 @@ import trio
 
 from aar.errors import ConfigError, TransportError
 
-__all__ = ["cut_connections", "listening_sockets"]
+__all__ = ["cut_connections", "listening_sockets", "raise_file_limit"]
 
 BACKLOG = 128
 SILENCE = 60_000  # milliseconds in which a client that reads nothing of what it is sent is given up
 PROBED_AFTER = 30  # seconds without a byte, and then it is asked whether its machine is still there
+MOST_FILES = 8192  # that this process may have open, if its user may: hundreds of runs, each with a few
 PROBES = 3  # that may stay without an answer, ten seconds each
 
 _NO_SUCH_PLACE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -81,6 +83,15 @@ def _explained(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EACCES:
         return f"Port {port} of {host} is not for everybody's use: name one above 1023 with --port."
     return f"Port {port} of {host} cannot be used: {error.strerror or error}."
+
+
+def raise_file_limit() -> None:
+    """Have room for many connections. What is allowed by default is little on some systems."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # a system with a limit of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def cut_connections(port: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from aar.errors import ConfigError
-from aar.transports.http.listening import cut_connections
+from aar.transports.http.listening import cut_connections, raise_file_limit
 
 __all__ = ["load_server", "serving"]
 
@@ -31,7 +31,7 @@ async def load_server(*modules: str) -> None:
             importlib.import_module(name)
 
     try:
-        await trio.to_thread.run_sync(load, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(load, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
     except ImportError as error:
         raise ConfigError("Serving HTTP needs packages that are not there: pip install 'aar-agent[web]'") from error
 
@@ -41,6 +41,7 @@ async def serving(
     app: Any, sockets: list[socket.socket], before_end: Callable[[], Awaitable[None]]
 ) -> AsyncIterator[list[str]]:
     """The addresses. When the block is left `before_end` is called, clients get their last answers, and it is over."""
+    raise_file_limit()
     port, stop, over = sockets[0].getsockname()[1], trio.Event(), trio.Event()
 
     async def serve(*, task_status: trio.TaskStatus[list[str]]) -> None:

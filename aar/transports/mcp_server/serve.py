@@ -64,7 +64,7 @@ async def _load() -> None:
         import aar.transports.mcp_server.offered  # noqa: F401
 
     try:
-        await trio.to_thread.run_sync(load, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(load, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
     except ImportError as error:
         raise ConfigError("`aar mcp` needs packages that are not there: pip install 'aar-agent[mcp,web]'") from error
 
