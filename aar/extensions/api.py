@@ -14,6 +14,8 @@ from aar.errors import ExtensionError
 from aar.extensions.bus import EventBus
 from aar.hooks import Block
 from aar.journal.state import Session
+from aar.journal.store import Header
+from aar.messages.events import Recorded
 from aar.messages.settings import AgentConfig
 from aar.messages.tools import SideEffect
 from aar.tools.registry import ToolContext, ToolSpec
@@ -28,6 +30,7 @@ __all__ = [
     "ExtensionCommand",
     "ExtensionContext",
     "ExtensionContextProtocol",
+    "SessionFacts",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,6 +62,24 @@ class ExtensionCommand(NamedTuple):
     handler: Callable[..., Any]
 
 
+class SessionFacts(NamedTuple):
+    """What a session is at a moment, taken quickly; a thread that wants a `Session` folds it itself."""
+
+    session_id: str
+    trace_id: str
+    records: list[Recorded]
+    metadata: dict[str, Any]
+    totals: Header
+
+    def folded(self) -> Session:
+        session = Session(self.session_id, trace_id=self.trace_id)
+        for record in self.records:
+            session.apply(record.event, seq=record.seq, turn_id=record.turn_id)
+        session.metadata = self.metadata
+        session.continue_totals(self.totals)
+        return session
+
+
 @dataclass(frozen=True)
 class ExtensionContext:
     """One call's view of its session. It cannot be changed.
@@ -72,12 +93,13 @@ class ExtensionContext:
     signal: trio.Event
     logger: logging.Logger
     cwd: str
-    _snapshot: Callable[[], Session] = field(repr=False)
+    _facts: Callable[[], SessionFacts] = field(repr=False)
     call: ToolContext | None = None
 
     @property
     def session(self) -> Session:
-        return self._snapshot() if trio.lowlevel.in_trio_task() else trio.from_thread.run_sync(self._snapshot)
+        in_trio = trio.lowlevel.in_trio_task()
+        return (self._facts() if in_trio else trio.from_thread.run_sync(self._facts)).folded()
 
 
 class Contributions(NamedTuple):

@@ -14,13 +14,12 @@ import trio
 
 from aar.actors.additions import Additions, Command, Observer
 from aar.errors import ExtensionError
-from aar.extensions.api import Contributions, ExtensionContext
+from aar.extensions.api import Contributions, ExtensionContext, SessionFacts
 from aar.extensions.calling import call, call_within
 from aar.extensions.loading import Loaded
 from aar.extensions.observing import OBSERVED, observe
 from aar.hooks import Block, Hooks
 from aar.journal.journal import Journal
-from aar.journal.state import Session
 from aar.messages.base import new_turn_id
 from aar.messages.content import TextBlock
 from aar.messages.events import ToolCall, ToolResult, UserMessage
@@ -75,15 +74,9 @@ class _View:
             self._patch, self._config = patch, self._base.patched(patch) if patch else self._base
         return self._config
 
-    def snapshot(self) -> Session:
-        """A copy, which nobody else has."""
-        fold = self.journal.session
-        copy = Session(fold.session_id, trace_id=fold.trace_id)
-        for record in self.journal.records:
-            copy.apply(record.event, seq=record.seq, turn_id=record.turn_id)
-        copy.metadata = deepcopy(fold.metadata)
-        copy.continue_totals(fold.header())
-        return copy
+    def facts(self) -> SessionFacts:
+        fold, records = self.journal.session, list(self.journal.records)
+        return SessionFacts(fold.session_id, fold.trace_id, records, deepcopy(fold.metadata), fold.header())
 
 
 class _Bound(NamedTuple):
@@ -98,7 +91,7 @@ class _Bound(NamedTuple):
         """For one call; its signal is set when the block is left."""
         signal, view = trio.Event(), self.view
         try:
-            yield ExtensionContext(view.config, signal, self.loaded.logger, view.cwd, view.snapshot, call_context)
+            yield ExtensionContext(view.config, signal, self.loaded.logger, view.cwd, view.facts, call_context)
         finally:
             signal.set()
 

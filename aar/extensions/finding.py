@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,6 +13,10 @@ from aar.config.extensions import GROUP, ExtensionFolder, extension_folders, has
 __all__ = ["Found", "Tier", "find_extensions", "in_force"]
 
 MOST_IN_A_FOLDER = 200
+
+_NAME = re.compile(
+    r"[^\W_][\w.-]{0,63}"
+)  # what people are asked to trust by its name must not look like something else
 
 Tier = Literal["entrypoint", "user", "project"]
 
@@ -72,8 +77,6 @@ def _in_folder(folder: ExtensionFolder) -> Iterator[Found]:
 
 def _name_of(path: Path) -> str:
     """Empty for what is no extension."""
-    if path.name.startswith(("_", ".")):
-        return ""
-    if path.suffix == ".py" and not path.is_dir():
-        return path.stem
-    return path.name if (path / "__init__.py").exists() else ""
+    is_file = path.suffix == ".py" and not path.is_dir()
+    name = path.stem if is_file else path.name
+    return name if _NAME.fullmatch(name) and (is_file or (path / "__init__.py").exists()) else ""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,8 +54,9 @@ class Loader:
     def __init__(self, home: Path, start: Callable[[str, Callable[[], Awaitable[None]]], None]) -> None:
         self._home = home
         self._start = start
-        self._loaded: dict[tuple[str, str], Loaded] = {}
-        self._locks: dict[tuple[str, str], trio.Lock] = {}
+        self._loaded: dict[tuple[str, str, str], Loaded] = {}
+        self._locks: dict[tuple[str, str, str], trio.Lock] = {}
+        self._numbers = count(1)
         self._modules: list[SourceModules] = []
 
     def close(self) -> None:
@@ -97,7 +99,7 @@ class Loader:
 
     async def load_one(self, found: Found, source: Source | None) -> Loaded:
         """Import it and call its `register`, unless that was done before."""
-        key = (found.path, source.digest if source is not None else "")
+        key = (found.name, found.path, source.digest if source is not None else "")
         async with self._locks.setdefault(key, trio.Lock()):
             if key not in self._loaded:
                 self._loaded[key] = await self._load(found, source)
@@ -119,7 +121,7 @@ class Loader:
                 "extension %s could not be loaded: %s", found.name, error, exc_info=error.__cause__
             )  # it is told, too
             return loaded._replace(error=str(error))
-        self._start(f"extension:{len(self._loaded)}:{found.name}", bus.run)
+        self._start(f"extension:{next(self._numbers)}:{found.name}", bus.run)
         return loaded._replace(api=api.close())
 
     def _register_of(self, found: Found, source: Source | None) -> Callable[..., Any]:

@@ -76,11 +76,7 @@ async def inspect_extension(places: Places, name: str) -> Loaded:
     ready = [one.found for one in named if one.state == "ready"]
     if not ready:
         raise ExtensionError(_why_not(name, named))
-    source = None
-    if ready[0].source != "entrypoint":
-        source = read_source(Path(ready[0].path), project=ready[0].project)
-        if not TrustFile(places.home).covers(ready[0], source.digest):  # it has changed since
-            raise ExtensionError(_why_not(name, [Listed(ready[0], "not trusted")]))
+    source = await trio.to_thread.run_sync(_trusted_source, places, ready[0], abandon_on_cancel=True)
     loader = Loader(places.home, lambda name, work: None)
     try:
         loaded = await loader.load_one(ready[0], source)
@@ -89,6 +85,15 @@ async def inspect_extension(places: Places, name: str) -> Loaded:
     if loaded.error:
         raise ExtensionError(f"Extension {name!r} could not be loaded: {loaded.error}")
     return loaded
+
+
+def _trusted_source(places: Places, found: Found) -> Source | None:
+    if found.source == "entrypoint":
+        return None
+    source = read_source(Path(found.path), project=found.project)
+    if not TrustFile(places.home).covers(found, source.digest):  # it has changed meanwhile
+        raise ExtensionError(_why_not(found.name, [Listed(found, "not trusted")]))
+    return source
 
 
 def _why_not(name: str, named: Sequence[Listed]) -> str:

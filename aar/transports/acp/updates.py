@@ -299,7 +299,8 @@ class Updates:
 def _said(message: UserMessage) -> Iterator[Update]:
     """What a person said, in a replay; what Aar said to the model itself is left out."""
     if not message.data.get("internal") and message.content:
-        yield from _chunks("user_message_chunk", message.content, message.id)
+        text = str(message.data.get("said") or message.content)  # before extensions made something else of it
+        yield from _chunks("user_message_chunk", text, message.id)
 
 
 def message_chunk(text: str) -> Update:

@@ -51,7 +51,8 @@ def chat(*, flags: Flags) -> int:
 def _said(handle: SessionHandle) -> list[str]:
     """What was typed in this session before, for the arrow keys."""
     said = [record.event for record in handle.records() if isinstance(record.event, UserMessage)]
-    return [event.content for event in said if event.data.get("kind", "prompt") == "prompt" and not event.parts]
+    typed = [event for event in said if event.data.get("kind", "prompt") == "prompt" and not event.parts]
+    return [str(event.data.get("said", event.content)) for event in typed]
 
 
 class _Chat:

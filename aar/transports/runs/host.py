@@ -41,12 +41,16 @@ class _Open(NamedTuple):
 
 @dataclass(eq=False)
 class Host:
-    """`set_up` is called when it begins: until then nothing is read. `provider` stands in for that of the settings."""
+    """`set_up` is called when it begins: until then nothing is read. `provider` stands in for that of the settings.
+
+    `extensions`: sessions get those of the user, as in the terminal.
+    """
 
     set_up: Callable[[], Setup]
     registry: ToolRegistry | None = None
     approval_callback: ApprovalCallback | None = None
     provider: Provider | None = None
+    extensions: bool = False
 
     def __post_init__(self) -> None:
         self._open: _Open | None = None
@@ -65,7 +69,12 @@ class Host:
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         setup = self.set_up()
         async with open_runtime(
-            setup.config, provider=self.provider, tools=self.registry, store=setup.store, home=setup.home
+            setup.config,
+            provider=self.provider,
+            tools=self.registry,
+            store=setup.store,
+            home=setup.home,
+            extensions=self.extensions,
         ) as runtime:
             conversations = Conversations(runtime.sessions, runtime.start, setup.cwd, setup.mcp_servers)
             runs = Runs(runtime, conversations, tools=self.registry, approval_callback=self.approval_callback)

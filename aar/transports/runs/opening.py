@@ -32,7 +32,7 @@ async def setup_of(flags: SettingFlags, mcp: Path | None, screen: Screen, token:
 
 def host_for(setup: Setup, *, says_yes: bool) -> Host:
     """Nobody is there to be asked: every question is answered with no, or with yes."""
-    return Host(lambda: setup, approval_callback=_yes if says_yes else None)
+    return Host(lambda: setup, approval_callback=_yes if says_yes else None, extensions=True)
 
 
 def _yes(*_: Any) -> ApprovalResult:

@@ -77,6 +77,18 @@ async def test_one_that_runs_is_cancelled_and_the_session_goes_on(editor, place,
         assert client.text(session) == "Still here."
 
 
+async def test_a_replay_shows_what_was_said_and_the_model_gets_what_an_extension_made_of_it(editor, place, model):
+    extend(place, "def register(api):\n    api.on('user_message')(lambda text, ctx: text.upper())\n")
+    model.says("Yes.")
+    async with editor() as client:
+        session = await client.new(place.project)
+        await client.prompt(session, "is it?")
+        assert model.requests[0]["messages"][-1]["content"] == "IS IT?"
+        told = len(client.frames)
+        await client.ask("session/load", sessionId=session, cwd=str(place.project), mcpServers=[])
+        assert client.text(session, kind="user_message_chunk", after=told) == "is it?"
+
+
 async def test_a_session_is_closed_while_one_runs(editor, place, model) -> None:
     extend(place)
     async with editor() as client:
