@@ -110,6 +110,7 @@ class _Held:
     servers: list[Ref[McpCommand]] = field(default_factory=list)  # MCP servers to give back
     observers: list[str] = field(default_factory=list)  # services of extensions that read its journal
     is_leaving: bool = False
+    offers: int = 0  # answers that are on their way to somebody
     is_given: bool = False  # somebody who asked for it has it, or it was opened without asking for an answer
 
 
@@ -125,7 +126,8 @@ class _House:
             answer = await self._answer(envelope.message)
             if isinstance(answer, SessionInfo):
                 await self._hand_over(answer, envelope)
-            envelope.reply(answer)
+            else:
+                envelope.reply(answer)
         except AarError as error:
             envelope.fail(error)
         except ValueError as error:
@@ -309,11 +311,16 @@ class _House:
 
     async def _hand_over(self, info: SessionInfo, envelope: Envelope[SessionsCommand]) -> None:
         """A session whose asker has left, and that nobody else was given, is let go: nobody would ever close it."""
+        envelope.reply(info)
         held = self._held.get(info.session_id)
         if held is None:
             return
-        held.is_given = held.is_given or envelope.answer is None or envelope.is_owed
-        if not held.is_given:
+        if envelope.answer is not None:
+            held.offers += 1
+            await envelope.answer.asker_left.wait()  # with the session, or cancelled at the last moment
+            held.offers -= 1
+        held.is_given = held.is_given or envelope.answer is None or envelope.answer.is_taken
+        if not held.is_given and not held.offers:
             await self._close(info.session_id)
 
     async def _close(self, session_id: str) -> None:

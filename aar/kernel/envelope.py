@@ -16,10 +16,11 @@ M = TypeVar("M", covariant=True)
 class Answer:
     """Where one asker waits. The first answer wins; later ones, and those after the asker left, go nowhere."""
 
-    __slots__ = ("_error", "_ready", "_value", "asker_left")
+    __slots__ = ("_error", "_ready", "_value", "asker_left", "is_taken")
 
     def __init__(self) -> None:
         self.asker_left = trio.Event()
+        self.is_taken = False  # it came in time: an asker who is cancelled in that very moment never sees it
         self._ready = trio.Event()
         self._value: Any = None
         self._error: AarError | None = None
@@ -46,6 +47,7 @@ class Answer:
     async def wait(self) -> Any:
         """The answer, or the error that stands for it."""
         await self._ready.wait()
+        self.is_taken = True
         if self._error is not None:
             raise self._error
         return self._value

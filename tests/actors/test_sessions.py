@@ -165,6 +165,30 @@ async def test_one_whose_asker_leaves_before_it_is_open_is_closed_again(tmp_path
         assert [event.action for event in facts_of(again)] == ["started", "resumed"]
 
 
+async def test_one_whose_asker_leaves_at_the_very_moment_of_the_answer_is_nobodys_and_closed(tmp_path, until) -> None:
+    """Cancelled so many rounds of the loop after it has begun: before, at and behind the answer."""
+    got: list[bool] = []
+    async with open_test_runtime(home=tmp_path) as runtime:
+        for rounds in range(30):
+            name, leaving, has_it = f"s{rounds}", trio.CancelScope(), False
+
+            async def leave(leaving=leaving, rounds=rounds) -> None:
+                for _ in range(rounds):
+                    await trio.lowlevel.checkpoint()
+                leaving.cancel()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(leave)
+                with leaving:
+                    await runtime.sessions.open("/", session_id=name)
+                    has_it = True
+            await trio.testing.wait_all_tasks_blocked()
+            got.append(has_it)
+            assert (runtime.registry.find(f"session:{name}") is not None) == has_it, f"after {rounds} rounds"
+    assert got[0] is False
+    assert got[-1] is True
+
+
 async def test_one_whose_asker_leaves_stays_open_for_another_who_asked_for_it(tmp_path, autojump_clock) -> None:
     store = MemoryStore(faults={1: Fault(delay=5)})
     async with open_test_runtime(home=tmp_path, store=store) as runtime, trio.open_nursery() as nursery:
