@@ -16,6 +16,7 @@ import trio
 from acp import schema
 
 from tests.transports.cli.conftest import PATIENCE, Model, Place, model, place
+from tests.transports.cli.warm import WarmProgram
 
 __all__ = ["model", "place"]
 
@@ -260,24 +261,37 @@ def flags(model: Model) -> list[str]:
 
 
 @pytest.fixture
-def editor(place: Place, flags: list[str]) -> Callable[..., Any]:
-    """`async with editor() as client`: the program, introduced to a client with these capabilities."""
+def editor(place: Place, flags: list[str], warm_program: WarmProgram) -> Callable[..., Any]:
+    """`async with editor() as client`: the program, introduced to a client with these capabilities.
+
+    `cold`, and without a greeting, it is not forked from a process that has imported everything: for what happens
+    while it starts.
+    """
 
     @asynccontextmanager
     async def open_editor(
-        *arguments: str, cwd: Path | None = None, greet: bool = True, model_flags: bool = True, **capabilities: Any
+        *arguments: str,
+        cwd: Path | None = None,
+        greet: bool = True,
+        model_flags: bool = True,
+        cold: bool = False,
+        **capabilities: Any,
     ) -> AsyncIterator[Editor]:
-        command = [sys.executable, "-m", "aar", "acp", *(flags if model_flags else []), *arguments]
+        words = ["acp", *(flags if model_flags else []), *arguments]
+        where: Any = {"cwd": cwd or place.project, "env": place.environment}
+        process: Any
         with (place.project.parent / "stderr").open("ab") as errors:
-            process = await trio.lowlevel.open_process(
-                command,
-                cwd=cwd or place.project,
-                env=place.environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,  # as editors do
-            )
+            if cold or not greet or not warm_program.can_run(words, place.variables):
+                process = await trio.lowlevel.open_process(
+                    [sys.executable, "-m", "aar", *words],
+                    **where,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,  # as editors do
+                )
+            else:
+                process = await warm_program.talk(words, stderr=errors.fileno(), **where)
         client: Editor | None = None
         try:
             async with trio.open_nursery() as nursery:

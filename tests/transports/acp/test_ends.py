@@ -280,7 +280,7 @@ async def test_a_session_file_and_frames_hold_what_no_text_can_say(editor, place
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_right_behind_the_first_answer_is_a_proper_end(editor, number):
-    async with editor() as client:
+    async with editor(cold=True) as client:
         client.process.send_signal(number)
         assert await client.end() == 0
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -31,6 +32,8 @@ class WarmProcess:
 
     def __init__(self, pid: int, answers: socket.socket) -> None:
         self.pid = pid
+        self.stdin: Any = None
+        self.stdout: Any = None
         self._answers = answers
         self._code: int | None = None
         answers.setblocking(False)
@@ -91,16 +94,30 @@ class WarmProgram:
         streams: Sequence[int],
         cwd: Path,
         env: Mapping[str, str],
+        own_session: bool = False,
         on_terminal: bool = False,
     ) -> WarmProcess:
         """`streams` are three descriptors, which stay the caller's; a terminal becomes the controlling one."""
-        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "on_terminal": on_terminal}
+        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+        request |= {"own_session": own_session or on_terminal, "on_terminal": on_terminal}
         answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             socket.send_fds(self._requests, [json.dumps(request).encode()], [*streams, theirs.fileno()])
         answers.setblocking(False)
         await trio.lowlevel.wait_readable(answers)
         return WarmProcess(int(answers.recv(100)), answers)
+
+    async def talk(self, arguments: Sequence[str], *, stderr: int, cwd: Path, env: Mapping[str, str]) -> WarmProcess:
+        """Start it in a session of its own, as editors do, with pipes for its input and output."""
+        (their_input, our_input), (our_output, their_output) = os.pipe(), os.pipe()
+        try:
+            streams = (their_input, their_output, stderr)
+            process = await self.start(arguments, streams=streams, cwd=cwd, env=env, own_session=True)
+        finally:
+            os.close(their_input)
+            os.close(their_output)
+        process.stdin, process.stdout = trio.lowlevel.FdStream(our_input), trio.lowlevel.FdStream(our_output)
+        return process
 
     async def run(
         self, arguments: Sequence[str], *, stdin: bytes, cwd: Path, env: Mapping[str, str]

@@ -2,8 +2,8 @@
 
     python warm_program.py DESCRIPTOR
 
-The descriptor is a socket. Each packet is one run: JSON with `arguments`, `cwd`, `env` and `on_terminal`, and with it
-four descriptors: standard input, output and error, and a socket for its process id and later its exit code.
+The descriptor is a socket. Each packet is one run: JSON with `arguments`, `cwd`, `env`, `own_session`, `on_terminal`,
+and with it four descriptors: standard input, output and error, and a socket for its process id and later its exit code.
 Ends when nobody holds the other end of the socket.
 """
 
@@ -23,10 +23,12 @@ from typing import Any
 
 LIMIT = 100_000  # bytes of a packet
 NEEDED = (
+    "acp.schema",
     "aar.__main__",
     "aar.agent",
     "aar.journal.jsonl",
     "aar.providers.generic",
+    "aar.transports.acp.serve",
     "aar.transports.cli.app",
     "aar.transports.cli.chat",
     "aar.transports.cli.run",
@@ -74,8 +76,9 @@ def _become_aar(run: dict[str, Any], *streams: int) -> None:
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    if run["on_terminal"]:  # the controlling one, so that Ctrl+C typed there becomes a signal
+    if run["own_session"]:
         os.setsid()
+    if run["on_terminal"]:  # the controlling one, so that Ctrl+C typed there becomes a signal
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(run["cwd"])
     os.environ.clear()
