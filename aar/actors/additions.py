@@ -12,6 +12,7 @@ from aar.errors import AarError, ExtensionError, QueueFull
 from aar.hooks import Hooks
 from aar.journal.journal import Journal
 from aar.kernel import Envelope
+from aar.kernel.alone import errors_alone
 from aar.messages.session import CommandInfo, CommandReply, ListCommands, RunCommand
 from aar.messages.settings import AgentConfig
 from aar.tools.registry import ToolRegistry, ToolSpec
@@ -30,7 +31,7 @@ class Command(NamedTuple):
 
     name: str
     description: str
-    run: Callable[[str], Awaitable[Any]]
+    run: Callable[[str], Awaitable[str | None]]
 
 
 class Observer(NamedTuple):
@@ -88,6 +89,9 @@ class Commands:
                     envelope.reply(await self._run(name.lower(), arguments, envelope))
                 except AarError as error:
                     envelope.fail(error)
+                except Exception as error:  # a wall: commands are other people's code
+                    logger.info("the command /%s failed", name, exc_info=error)
+                    envelope.fail(_failed(error))
 
     async def _run(self, name: str, arguments: str, envelope: Envelope[Any]) -> CommandReply:
         command = self._commands.get(name)
@@ -97,30 +101,32 @@ class Commands:
             raise QueueFull(f"{self._running} commands run already; wait until one of them is done")
         self._running += 1
         try:
-            given = await self._while_wanted(command, arguments.strip(), envelope)
+            with errors_alone():
+                given = await self._while_wanted(command, arguments.strip(), envelope)
+        except AarError as error:
+            raise _failed(error) from error
         finally:
             self._running -= 1
-        return CommandReply(text=None if given is None else str(given)[:LONGEST_REPLY])
+        return CommandReply(text=None if given is None else given[:LONGEST_REPLY])
 
     @staticmethod
-    async def _while_wanted(command: Command, arguments: str, envelope: Envelope[Any]) -> Any:
-        given: Any = None
-        failure: Exception | None = None
+    async def _while_wanted(command: Command, arguments: str, envelope: Envelope[Any]) -> str | None:
+        given: str | None = None
         async with trio.open_nursery() as nursery:
             if envelope.answer is not None:
                 nursery.start_soon(_cancel_when_set, envelope.answer.asker_left, nursery.cancel_scope)
             with trio.move_on_after(COMMAND_TIMEOUT) as limit:
-                try:
-                    given = await command.run(arguments)
-                except Exception as error:  # a wall: commands are other people's code
-                    logger.info("the command /%s failed", command.name, exc_info=error)
-                    failure = error
+                given = await command.run(arguments)
             nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise ExtensionError(f"Extension command error: {failure}") from failure
         if limit.cancelled_caught:
-            raise ExtensionError(f"Extension command error: /{command.name} took longer than {COMMAND_TIMEOUT:g} s")
+            raise ExtensionError(f"/{command.name} took longer than {COMMAND_TIMEOUT:g} s")
         return given
+
+
+def _failed(error: Exception) -> ExtensionError:
+    failed = ExtensionError(f"Extension command error: {error}")
+    failed.__cause__ = error
+    return failed
 
 
 async def _cancel_when_set(event: trio.Event, scope: trio.CancelScope) -> None:

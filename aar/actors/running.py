@@ -78,6 +78,8 @@ async def _open(bench: Workbench, turn: RunningTurn) -> None:
         if bench.hooks.before_user_message:
             with turn.hearing:
                 said = await heard(bench, said)
+    except Exception as error:  # a wall: what is cancelled here may raise on its way out
+        logger.warning("a before_user_message hook failed", exc_info=error)
     finally:
         with trio.CancelScope(shield=True):
             await repair(journal)  # only after a failed write can there be anything to do

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import trio
 
@@ -33,6 +33,8 @@ __all__ = ["additions_of"]
 
 HOOK_TIMEOUT = 9.0  # seconds; a little less than a turn gives its hooks, so that it can be said whose it was
 
+_Named = TypeVar("_Named", ToolSpec, Command)
+
 logger = logging.getLogger(__name__)
 
 
@@ -45,8 +47,11 @@ def additions_of(
     hooks = Hooks()
     for one in bound:
         hooks = hooks.and_then(one.hooks())
-    tools = {spec.name: spec for one in bound for spec in one.tools()}
-    commands = {command.name: command for one in bound for command in one.commands()}
+    tools: dict[str, ToolSpec] = {}
+    commands: dict[str, Command] = {}
+    for one in bound:
+        _add(tools, one.tools(), one.loaded)
+        _add(commands, one.commands(), one.loaded)
     return Additions(
         tools=tuple(tools.values()),
         hooks=hooks,
@@ -55,6 +60,13 @@ def additions_of(
         observers=tuple(observer for one in bound for observer in one.observers()),
         problems=tuple(problems),
     )
+
+
+def _add(known: dict[str, _Named], more: Iterable[_Named], loaded: Loaded) -> None:
+    for one in more:
+        if one.name in known:
+            logger.warning("%r of extension %s takes the place of another extension's", one.name, loaded.found.name)
+        known[one.name] = one
 
 
 class _View:

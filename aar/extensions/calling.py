@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,8 @@ import trio
 from aar.errors import ExtensionError
 
 __all__ = ["call", "call_within"]
+
+logger = logging.getLogger(__name__)
 
 
 async def call(function: Callable[..., Any], *arguments: Any, limiter: trio.CapacityLimiter, **named: Any) -> Any:
@@ -26,12 +29,23 @@ async def call(function: Callable[..., Any], *arguments: Any, limiter: trio.Capa
         given = bound()
     else:
         given = await trio.to_thread.run_sync(_contained, bound, abandon_on_cancel=True, limiter=limiter)
-    if not inspect.isawaitable(given):
-        return given
+    return await _awaited(given) if inspect.isawaitable(given) else given
+
+
+async def _awaited(given: Awaitable[Any]) -> Any:
+    """What is cancelled is cancelled and nothing else, whatever it raises on its way out."""
     try:
         return await given
     except SystemExit as error:
         raise ExtensionError("it called sys.exit()") from error
+    except BaseExceptionGroup as group:
+        cancelled, others = group.split(trio.Cancelled)
+        if cancelled is not None:
+            logger.info("an extension failed while it was cancelled", exc_info=others)
+            raise cancelled from None
+        if group.subgroup(SystemExit) is not None and group.subgroup(KeyboardInterrupt) is None:
+            raise ExtensionError("it called sys.exit()") from group
+        raise
 
 
 async def call_within(
@@ -43,11 +57,11 @@ async def call_within(
 ) -> Any:
     """The same with a time limit; whatever goes wrong is an `ExtensionError` that begins with `what`."""
     given: Any = None
-    with trio.move_on_after(seconds) as limit:
-        try:
+    try:
+        with trio.move_on_after(seconds) as limit:
             given = await call(function, *arguments, limiter=limiter)
-        except Exception as error:  # a wall: extensions are other people's code
-            raise ExtensionError(f"{what}: {describe(error)}") from error
+    except Exception as error:  # a wall around the scope: what is cancelled may raise on its way out
+        raise ExtensionError(f"{what}: {describe(error)}") from error
     if limit.cancelled_caught:
         raise ExtensionError(f"{what}: took longer than {seconds:g} s")
     return given

@@ -376,3 +376,14 @@ async def test_a_flood_of_events_is_dropped_and_said(world, caplog) -> None:
         async with world.session() as session:
             assert await session.run_command("flood") == "done"
     assert "256 events wait already: 'drop' was dropped" in caplog.messages
+
+
+async def test_of_two_extensions_with_one_name_for_a_tool_or_command_the_later_wins_and_that_is_logged(world, caplog):
+    code = "def register(api):\n    api.tool('same')(lambda: '{0}')\n    api.command('same')(lambda args, ctx: '{0}')\n"
+    world.user("a.py", code.format("a"))
+    world.user("b.py", code.format("b"))
+    async with world.session(ScriptedProvider().call("same").text("ok"), bare()) as session:
+        assert await session.run_command("same") == "b"
+        await session.prompt("go")
+        assert outputs(session) == ["b"]
+    assert caplog.messages.count("'same' of extension b takes the place of another extension's") == 2

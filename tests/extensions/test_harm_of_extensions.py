@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aar.client import extension_problems
+from aar.errors import ExtensionError
 from aar.extensions.finding import find_extensions
 from aar.extensions.sources import _digest
 from aar.messages.events import UserMessage
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedAnswer, ScriptedProvider, facts_of
+from aar.tools.registry import ToolRegistry
 
 BARE = {"tools": {"enabled_builtins": []}}
 
@@ -136,3 +139,85 @@ files = st.dictionaries(st.text(max_size=8), st.binary(max_size=16), max_size=4)
 @given(files, files)
 def test_other_files_have_another_digest(some: dict[str, bytes], others: dict[str, bytes]) -> None:
     assert (_digest(some) == _digest(others)) == (some == others)
+
+
+RAISES_ON_ITS_WAY_OUT = """
+import trio
+
+BEGUN = trio.Event()
+
+async def stuck(*_):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        try:
+            BEGUN.set()
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("on my way out")
+
+def register(api):
+    api.command("stuck")(stuck)
+    for event in ("user_message", "assistant_message", "session_end"):
+        api.on(event)(stuck)
+
+    @api.command("begun")
+    async def begun(args, ctx):
+        await BEGUN.wait()
+"""
+
+
+async def test_what_raises_when_it_is_cancelled_ends_no_session(world, autojump_clock) -> None:
+    world.user("odd.py", RAISES_ON_ITS_WAY_OUT)
+    provider = ScriptedProvider().text("one").text("two")
+    async with world.session(provider, AgentConfig.model_validate(BARE)) as session:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.run_command, "stuck")
+            await session.run_command("begun")
+            nursery.cancel_scope.cancel()
+        assert [(await session.prompt("hi")).stop, (await session.prompt("hi")).stop] == ["end_turn", "end_turn"]
+        with pytest.raises(ExtensionError, match="Extension command error: /stuck took longer than 600 s"):
+            await session.run_command("stuck")
+        assert (await session.status()).state == "completed"
+
+
+@pytest.mark.parametrize("event", ["user_message", "before_turn", "tool_call", "tool_result", "after_turn"])
+async def test_a_turn_that_is_cancelled_in_a_handler_that_raises_then_is_cancelled(world, event) -> None:
+    world.user(
+        "odd.py", RAISES_ON_ITS_WAY_OUT.replace('("user_message", "assistant_message", "session_end")', f'("{event}",)')
+    )
+    provider = ScriptedProvider().call("nosuch").text("two")
+    tools = ToolRegistry()
+    tools.register("nosuch")(lambda: "")
+    async with world.session(provider, AgentConfig.model_validate(BARE), tools=tools) as session:
+
+        async def cancel() -> None:
+            await session.run_command("begun")
+            await session.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel)
+            with trio.fail_after(5):
+                assert (await session.prompt("hi")).stop == "cancelled"
+        assert (await session.status()).state == "cancelled"
+
+
+async def test_sys_exit_in_a_task_of_an_extension_ends_only_the_call(world) -> None:
+    world.user(
+        "leaves.py",
+        """
+        import sys
+        import trio
+
+        async def leave():
+            sys.exit(3)
+
+        def register(api):
+            @api.command("leave")
+            async def command(args, ctx):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(leave)
+        """,
+    )
+    async with world.session() as session:
+        with pytest.raises(ExtensionError, match=r"it called sys\.exit"):
+            await session.run_command("leave")
