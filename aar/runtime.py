@@ -8,7 +8,7 @@ async with open_runtime(config) as runtime:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -108,26 +108,18 @@ async def open_runtime(
     they are trusted, of the project, unless the settings say no. An error of the block's own leaves it as it is; one
     that no service could contain leaves it in an exception group.
     """
-    config, store = config or AgentConfig(), store or _memory_store()
-    registry, journals = Registry(), Journals()
-    async with AsyncExitStack() as stack:
-        stack.enter_context(errors_alone())
-        await stack.enter_async_context(open_guard())
-        nursery = await stack.enter_async_context(trio.open_nursery())
-        supervisor = await stack.enter_async_context(open_supervisor(registry=registry))
-        providers = Providers(supervisor, nursery, build_provider)
-        mcp_servers = McpServers(supervisor, nursery)
-        home = home or aar_home()
-        extending = stack.enter_context(_Extending(home, supervisor)) if extensions else None
-        try:
+    config, home, journals = config or AgentConfig(), home or aar_home(), Journals()
+    async with _open_ground(build_provider) as ground:
+        supervisor, registry = ground.supervisor, ground.registry
+        with _Extending(home, supervisor) if extensions else nullcontext() as extending:
             desk = supervisor.start(Child("approvals", approvals, restart=Restart.PERMANENT, capacity=1024))
             shared = Shared(
                 config=config,
-                store=store,
+                store=store or _memory_store(),
                 journals=journals,
                 registry=registry,
-                providers=providers,
-                mcp_servers=mcp_servers,
+                providers=ground.providers,
+                mcp_servers=ground.mcp_servers,
                 tools=lambda settings: toolbox_for(settings, tools),
                 approvals=desk,
                 hooks=hooks or Hooks(),
@@ -137,12 +129,35 @@ async def open_runtime(
                 extend=extending.extend if extending is not None else None,
             )
             house = supervisor.start(Child("sessions", sessions(shared), restart=Restart.PERMANENT, capacity=1024))
-            yield Runtime(Sessions(house, desk, registry, journals), supervisor, registry, config)
-        finally:
-            with trio.CancelScope(shield=True):
-                await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
-                await mcp_servers.close_all()
-                await providers.close_all()
+            try:
+                yield Runtime(Sessions(house, desk, registry, journals), supervisor, registry, config)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
+
+
+class _Ground(NamedTuple):
+    """What sessions stand on."""
+
+    supervisor: Supervisor
+    registry: Registry
+    providers: Providers
+    mcp_servers: McpServers
+
+
+@asynccontextmanager
+async def _open_ground(build_provider: Callable[[ProviderConfig], Provider]) -> AsyncIterator[_Ground]:
+    registry = Registry()
+    with errors_alone():
+        async with open_guard(), trio.open_nursery() as nursery, open_supervisor(registry=registry) as supervisor:
+            providers = Providers(supervisor, nursery, build_provider)
+            mcp_servers = McpServers(supervisor, nursery)
+            try:
+                yield _Ground(supervisor, registry, providers, mcp_servers)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await mcp_servers.close_all()
+                    await providers.close_all()
 
 
 class _Extending:
