@@ -5,7 +5,7 @@ Part of the tool executor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import groupby
 
 import trio
@@ -57,17 +57,22 @@ class Outbox:
         else:
             self._writing.acquire_nowait()
 
-    async def _take_in(self, events: Iterable[Event]) -> None:
+    async def _take_in(self, events: Sequence[Event]) -> None:
         """What is held and what has happened: facts that arose together are one write, hints stay between them."""
-        journal = self._journal
-        for are_hints, some in groupby(events, key=lambda event: isinstance(event, ToolOutput)):
-            if are_hints:
-                await journal.flush()
-                for hint in some:
-                    journal.hint(hint)
-            else:
-                facts = list(some)
-                await journal.append(*facts, sync=any(map(_has_effect, facts)))
+        journal, done = self._journal, 0
+        try:
+            for are_hints, group in groupby(events, key=lambda event: isinstance(event, ToolOutput)):
+                some = list(group)
+                if are_hints:
+                    await journal.flush()
+                    for hint in some:
+                        journal.hint(hint)
+                else:
+                    await journal.append(*some, sync=any(map(_has_effect, some)))
+                done += len(some)
+        except trio.Cancelled:  # of one call, perhaps: the others, whose facts these may be, wait behind it
+            self._waiting[:0] = events[done:]
+            raise
         await journal.flush()
         await journal.room()
 
