@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,6 +60,7 @@ __all__ = [
 ]
 
 STOP_GRACE = 20.0  # seconds in which all sessions together close their turns
+EXTENSION_LOOKS = 4  # looks for extensions at a time; a folder that does not answer keeps its place until it does
 TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
 
 
@@ -167,6 +169,7 @@ class _Extending:
         self._home = home
         self._supervisor = supervisor
         self._loader: Loader | None = None
+        self._looks = trio.CapacityLimiter(EXTENSION_LOOKS)
 
     def __enter__(self) -> _Extending:
         return self
@@ -179,7 +182,8 @@ class _Extending:
         cwd = str(journal.session.metadata["cwd"])
         if not config.extensions.enabled:
             return Additions()
-        if not await trio.to_thread.run_sync(may_have_extensions, self._home, cwd, abandon_on_cancel=True):
+        look = partial(may_have_extensions, self._home, cwd)
+        if not await trio.to_thread.run_sync(look, abandon_on_cancel=True, limiter=self._looks):
             return Additions()
         from aar.extensions.binding import additions_of
         from aar.extensions.loading import Loader

@@ -25,6 +25,7 @@ from aar.extensions.trust import TrustFile
 __all__ = ["Loaded", "Loader", "Trusted"]
 
 LOAD_TIMEOUT = 10.0  # seconds for importing, and once more for `register`
+LOOKS = 4  # folders that are read at a time
 THREADS = 8  # synchronous functions of one extension that run at once
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class Loader:
         self._loaded: dict[tuple[str, str, str], Loaded] = {}
         self._locks: dict[tuple[str, str, str], trio.Lock] = {}
         self._numbers = count(1)
+        self._looks = trio.CapacityLimiter(LOOKS)
         self._modules: list[SourceModules] = []
 
     def close(self) -> None:
@@ -66,7 +68,7 @@ class Loader:
 
     async def load(self, cwd: str) -> tuple[list[Loaded], list[str]]:
         """Those that are in force in this folder, in the order of their tiers, and what people should be told."""
-        trusted = await trio.to_thread.run_sync(self._trusted, cwd, abandon_on_cancel=True)
+        trusted = await trio.to_thread.run_sync(self._trusted, cwd, abandon_on_cancel=True, limiter=self._looks)
         loaded: dict[int, Loaded] = {}
 
         async def load(place: int, found: Found, source: Source | None) -> None:
