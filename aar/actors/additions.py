@@ -13,6 +13,7 @@ from aar.hooks import Hooks
 from aar.journal.journal import Journal
 from aar.kernel import Envelope
 from aar.kernel.alone import errors_alone
+from aar.kernel.others import words_of
 from aar.messages.session import CommandInfo, CommandReply, ListCommands, RunCommand
 from aar.messages.settings import AgentConfig
 from aar.tools.registry import ToolRegistry, ToolSpec
@@ -124,9 +125,16 @@ class Commands:
 
 
 def _failed(error: Exception) -> ExtensionError:
-    failed = ExtensionError(f"Extension command error: {error}")
+    failed = ExtensionError(f"Extension command error: {_said(error)}")
     failed.__cause__ = error
     return failed
+
+
+def _said(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # whose own words fail, too
+        return words_of(error)
 
 
 async def _cancel_when_set(event: trio.Event, scope: trio.CancelScope) -> None:

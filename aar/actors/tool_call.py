@@ -11,6 +11,7 @@ from aar.actors.outbox import Outbox
 from aar.actors.workbench import Progress, Workbench
 from aar.errors import AarError, SessionClosed, StoreError, ToolError
 from aar.hooks import Block
+from aar.kernel.others import to_pass_on, words_of
 from aar.messages.approvals import AskApproval, Decision
 from aar.messages.events import (
     ApprovalRequested,
@@ -223,9 +224,12 @@ async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox,
             output, is_error = (given[0], given[1]) if isinstance(given, ToolOutcome) else (str(given), False)
     except ToolError as refusal:
         output, is_error = str(refusal), True
-    except Exception as error:  # a wall: a tool's failure is something to tell the model
+    except BaseException as error:  # a wall: a tool's failure is something to tell the model, also its sys.exit()
+        passed_on = to_pass_on(error)
+        if passed_on is not None:
+            raise passed_on from None
         logger.debug("%s raised", spec.name, exc_info=error)
-        output, is_error = f"Error [exception]: {type(error).__name__}: {error}", True
+        output, is_error = f"Error [exception]: {words_of(error)}", True
     if scope.cancelled_caught:
         said = progress.said.get(call.tool_call_id, "")
         output = f"Error [timeout]: tool '{spec.name}' timed out after {limit}s" + (f"\n{said}" if said else "")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import trio
 
 from aar.extensions.calling import call_within
+from aar.kernel.others import to_pass_on
 
 __all__ = ["EventBus", "Listener"]
 
@@ -56,7 +57,9 @@ class EventBus:
                 continue
             try:
                 listener(payload)
-            except Exception as error:  # a wall: the one who emits is not to blame
+            except BaseException as error:  # a wall: the one who emits is not to blame
+                if to_pass_on(error) is not None:
+                    raise
                 self._logger.error("a listener to %r failed", name, exc_info=error)
 
     async def emit_async(self, name: str, payload: Any = None) -> None:

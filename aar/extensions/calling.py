@@ -11,6 +11,7 @@ from typing import Any
 import trio
 
 from aar.errors import ExtensionError
+from aar.kernel.others import to_pass_on, words_of
 
 __all__ = ["call", "call_within"]
 
@@ -22,7 +23,7 @@ async def call(function: Callable[..., Any], *arguments: Any, limiter: trio.Capa
 
     A synchronous one runs in a thread, which is abandoned when the caller is cancelled and counts in `limiter` until
     it really ends: it may wait or compute as it likes, and no session is held up. An asynchronous one runs on Trio and
-    must not do so. Raises what it raises; `SystemExit` becomes an `ExtensionError`.
+    must not do so. Raises what it raises; what is no `Exception`, such as `SystemExit`, becomes an `ExtensionError`.
     """
     bound = partial(function, *arguments, **named)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
@@ -36,16 +37,15 @@ async def _awaited(given: Awaitable[Any]) -> Any:
     """What is cancelled is cancelled and nothing else, whatever it raises on its way out."""
     try:
         return await given
-    except SystemExit as error:
-        raise ExtensionError("it called sys.exit()") from error
-    except BaseExceptionGroup as group:
-        cancelled, others = group.split(trio.Cancelled)
-        if cancelled is not None:
-            logger.info("an extension failed while it was cancelled", exc_info=others)
-            raise cancelled from None
-        if group.subgroup(SystemExit) is not None and group.subgroup(KeyboardInterrupt) is None:
-            raise ExtensionError("it called sys.exit()") from group
+    except Exception:
         raise
+    except BaseException as error:
+        passed_on = to_pass_on(error)
+        if passed_on is None:
+            raise _ended(error) from error
+        if passed_on is not error:
+            logger.info("an extension failed while it was cancelled", exc_info=error)
+        raise passed_on from None
 
 
 async def call_within(
@@ -68,15 +68,21 @@ async def call_within(
 
 
 def describe(error: Exception) -> str:
-    text = str(error)
-    if isinstance(error, ExtensionError) and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return str(error) or "ExtensionError" if isinstance(error, ExtensionError) else words_of(error)
 
 
 def _contained(function: Callable[[], Any]) -> Any:
     """In a thread: what is meant to end the program ends an extension's call."""
     try:
         return function()
-    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-        raise ExtensionError(f"it raised {type(error).__name__}") from error
+    except (Exception, trio.Cancelled):
+        raise
+    except BaseException as error:
+        raise _ended(error) from error
+
+
+def _ended(error: BaseException) -> ExtensionError:
+    leaves = error.subgroup(SystemExit) if isinstance(error, BaseExceptionGroup) else None
+    if leaves is not None or isinstance(error, SystemExit):
+        return ExtensionError("it called sys.exit()")
+    return ExtensionError(f"it raised {words_of(error)}")

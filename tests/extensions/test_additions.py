@@ -174,7 +174,7 @@ async def test_a_command_that_fails_says_so_and_ends_nothing(world) -> None:
     async with world.session(ScriptedProvider().text("alive")) as session:
         for name, text in [
             ("fails", "Extension command error: division by zero"),
-            ("leaves", "Extension command error: it raised SystemExit"),
+            ("leaves", "Extension command error: it called sys.exit()"),
             ("odd", "Extension command error: no text"),
             ("nosuch", "there is no command /nosuch in this session"),
         ]:
