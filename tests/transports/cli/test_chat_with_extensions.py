@@ -57,3 +57,28 @@ async def test_a_run_has_extensions_and_tells_of_those_that_nobody_trusts(aar, m
     assert "aar: The extension evil of this project was not loaded" in done.err
     assert "`aar extensions trust evil`" in done.err
     assert model.requests[0]["messages"][-1]["content"] == "HI"
+
+
+async def test_ctrl_c_ends_a_command_that_runs_and_the_chat_goes_on(terminal, model, flags, place) -> None:
+    folder = place.home / "extensions"
+    folder.mkdir(parents=True)
+    (folder / "slow.py").write_text(
+        "import sys, trio\n"
+        "def register(api):\n"
+        "    @api.command('wait')\n"
+        "    async def wait(args, ctx):\n"
+        "        sys.stderr.write('waiting now\\n')\n"
+        "        await trio.sleep_forever()\n"
+    )
+    model.says("Hi.")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("/wait\r")
+        await screen.until("waiting now")
+        await screen.type("\x03")
+        await screen.until("> ")
+        await screen.type("hi\r")
+        await screen.until("Hi.")
+        await screen.until("> ")
+        await screen.type("/quit\r")
+        assert await screen.end() == 0
