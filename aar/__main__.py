@@ -53,5 +53,19 @@ def _printed(text: str) -> int:
     return 0
 
 
+def _leave_the_current_folder_out() -> None:
+    """`python -m` puts it first on the path, where the modules of any project would pass for those that Aar imports.
+
+    Unless Aar itself is there.
+    """
+    import os
+
+    here = sys.path[0]
+    is_current = not sys.flags.safe_path and os.path.isdir(here) and os.path.samefile(here, ".")
+    if is_current and not os.path.exists(os.path.join(here, "aar", "__main__.py")):
+        del sys.path[0]
+
+
 if __name__ == "__main__":
+    _leave_the_current_folder_out()
     main()

@@ -19,7 +19,7 @@ from aar.processes.environment import child_environment
 
 __all__ = ["PIP", "install_package"]
 
-PIP = (sys.executable, "-m", "pip")
+PIP = (sys.executable, "-P", "-m", "pip")  # and no folder named `pip` that a project may have
 INSTALL_TIMEOUT = 1800.0  # seconds
 OUTPUT_LIMIT = 20_000  # characters
 

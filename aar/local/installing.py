@@ -34,7 +34,7 @@ DOWNLOAD_TIMEOUT = 1800.0  # seconds for 93 MB
 OUTPUT_LIMIT = 4_000
 BLOCK = 1 << 20
 
-PIP = (sys.executable, "-m", "pip")
+PIP = (sys.executable, "-P", "-m", "pip")  # and no folder named `pip` that a project may have
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -202,6 +203,15 @@ async def test_what_pip_says_is_shown_when_it_fails(aar, site, tmp_path) -> None
     assert done.code == 1
     assert "could not be installed:\n" in done.err
     assert done.err.splitlines()[-1].startswith("ERROR: ")
+
+
+@pytest.mark.parametrize("arguments", [("install", "./nothing"), ("sessions", "list")], ids=" ".join)
+async def test_modules_of_a_project_do_not_pass_for_those_of_others(started, site, place, arguments) -> None:
+    place.write("pip/__main__.py", "print('mine')\n")
+    for name in ("trio", "pip", "json", "pydantic"):
+        place.write(f"{name}/__init__.py", "raise SystemExit('mine')\n")
+    async with started(*arguments, stderr=subprocess.STDOUT) as process:
+        assert b"mine" not in b"".join([data async for data in process.stdout])
 
 
 async def test_a_flag_is_no_package(aar) -> None:
