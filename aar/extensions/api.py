@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -176,6 +177,8 @@ class ExtensionAPI:
             raise ExtensionError(f"a tool is a ToolSpec, and not {type(spec).__name__}")
         if not _TOOL.fullmatch(spec.name):
             raise ExtensionError(f"{spec.name!r} is no name for a tool: letters, digits, _ and -, 64 at most")
+        if problem := _problem_of(spec.input_schema):
+            raise ExtensionError(f"the schema of tool {spec.name!r} {problem}")
         self._tools.append(spec)
 
     def command(self, name: str, *, description: str = "") -> Callable[[F], F]:
@@ -209,6 +212,19 @@ class ExtensionAPI:
     def _check_open(self) -> None:
         if not self._is_open:
             raise ExtensionError(f"extension {self.name!r} is loaded: register everything in register(api)")
+
+
+def _problem_of(schema: Any) -> str:
+    """Why no model may be told of it: an API refuses every request for one schema that is none."""
+    import jsonschema_rs  # with the first tool
+
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        return "is not one of an object"
+    try:
+        json.dumps(schema, allow_nan=False).encode()
+        return "" if jsonschema_rs.meta.is_valid(schema) else "is no JSON schema"
+    except (TypeError, ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
+        return f"is no JSON schema: {error}"
 
 
 def _without_context(schema: dict[str, Any], handler: Callable[..., Any]) -> dict[str, Any]:

@@ -132,13 +132,18 @@ class _Bound(NamedTuple):
         return (*(partial(point, handler) for handler in self.api.hooks.get(event, ())), *echoes)
 
     async def _before_turn(self, handler: Callable[..., Any], request: ProviderRequest) -> ProviderRequest | None:
-        given = await self.ask("before_turn", handler, deepcopy(list(request.messages)))
+        given = await self.ask("before_turn", handler, await self._copy(request))
         if given is None:
             return None
         if not isinstance(given, list) or not all(map(_is_message, given)):
             what = f"extension {self.loaded.found.name!r}, before_turn"
             raise ExtensionError(f"{what}: gives messages, each {{'role': ..., 'content': ...}}, in a list, or None")
         return replace(request, messages=History(tail=given))
+
+    async def _copy(self, request: ProviderRequest) -> list[Any]:
+        """In a thread: that of a long session takes a while, and nobody else shall wait for it."""
+        messages = list(request.messages)
+        return await trio.to_thread.run_sync(deepcopy, messages, abandon_on_cancel=True, limiter=self.loaded.limiter)
 
     async def _after_turn(self, handler: Callable[..., Any], response: ProviderResponse) -> None:
         await self.ask("after_turn", handler, response)
@@ -166,7 +171,7 @@ class _Bound(NamedTuple):
         await self.loaded.bus.emit_async(event, payload)
 
     async def _echo_request(self, request: ProviderRequest) -> None:
-        await self._echo("before_turn", deepcopy(list(request.messages)))
+        await self._echo("before_turn", await self._copy(request))
 
     async def _echo_said(self, said: UserMessage) -> None:
         await self._echo("user_message", said.content)

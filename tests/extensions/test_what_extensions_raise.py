@@ -84,3 +84,35 @@ async def test_a_module_that_ends_the_program_when_it_is_imported_is_told(world)
     world.user("bad.py", "import sys\nsys.exit(0)\n")
     async with world.session() as session:
         assert extension_problems(session) == ["Extension 'bad' could not be loaded: its module: it called sys.exit()"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ("{'type': 'array'}", "is not one of an object"),
+        ("['a']", "is not one of an object"),
+        ("{'type': 'object', 'properties': 3}", "is no JSON schema"),
+        ("{'properties': {'a': {'type': 'nonsense'}}}", "is no JSON schema"),
+        ("{'properties': {'a': {'enum': {1, 2}}}}", "is no JSON schema: Object of type set is not JSON serializable"),
+        ("{'properties': {'a': {'minimum': float('nan')}}}", "is no JSON schema: Out of range float values"),
+        ("deep", "is no JSON schema: maximum recursion depth exceeded"),
+    ],
+)
+async def test_a_schema_that_a_model_would_refuse_is_told_when_it_is_loaded(world, schema, reason) -> None:
+    world.user(
+        "bad.py",
+        f"""
+        deep = {{}}
+        for _ in range(3000):
+            deep = {{"properties": {{"a": deep}}}}
+
+        def register(api):
+            api.tool("bad", "bad", {schema})(lambda **named: "done")
+        """,
+    )
+    async with world.session(ScriptedProvider().text("done")) as session:
+        (problem,) = extension_problems(session)
+        assert problem.startswith(
+            f"Extension 'bad' could not be loaded: register(api): the schema of tool 'bad' {reason}"
+        )
+        assert (await session.prompt("go")).stop == "end_turn"
