@@ -5,10 +5,11 @@ A mode is a name for three settings. Clients that know options get the same thin
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from aar.catalogue import profiles_of
-from aar.messages.settings import AgentConfig, SafetyConfig
+from aar.messages.settings import AgentConfig, ProviderConfig, SafetyConfig
 from aar.transports.acp.params import refused
 from aar.transports.cli.models import model_patch
 
@@ -24,6 +25,7 @@ _SETTINGS: dict[str, dict[str, bool]] = {
     "review": {"require_approval_for_writes": True, "require_approval_for_execute": True, "read_only": False},
     "read-only": {"require_approval_for_writes": True, "require_approval_for_execute": True, "read_only": True},
 }
+_NO_PROFILE = " (no profile)"
 _SWITCHES = {
     "auto_approve_writes": ("Write without asking", "require_approval_for_writes"),
     "auto_approve_execute": ("Run commands without asking", "require_approval_for_execute"),
@@ -70,18 +72,30 @@ def _model_option(base: AgentConfig, config: AgentConfig) -> dict[str, Any]:
         "category": "model",
         "type": "select",
         "currentValue": next(value for value, provider in values.items() if provider == active),
-        "options": [{"value": value, "name": provider.label} for value, provider in values.items()],
+        "options": [{"value": value, "name": _name_of(value, provider)} for value, provider in values.items()],
     }
 
 
-def _models(base: AgentConfig, config: AgentConfig) -> dict[str, Any]:
+def _models(base: AgentConfig, config: AgentConfig) -> dict[str, ProviderConfig]:
     """Providers by the values that choose them: the active one when it has no key, that of the files, the profiles."""
     profiles = {profile.key: profile.settings for profile in profiles_of(base) if profile.key}
-    values: dict[str, Any] = {}
+    values: dict[str, ProviderConfig] = {}
     for provider in (config.resolve_provider(), base.resolve_provider()):
         if provider not in profiles.values():
-            values.setdefault(provider.label, provider)
+            values.setdefault(_value_of(provider, profiles), provider)
     return {**values, **profiles}
+
+
+def _value_of(provider: ProviderConfig, profiles: Container[str]) -> str:
+    """What chooses a provider that is no profile; a profile may be called by the name of its model."""
+    value = provider.label
+    while value in profiles:
+        value += _NO_PROFILE
+    return value
+
+
+def _name_of(value: str, provider: ProviderConfig) -> str:
+    return value if value.endswith(_NO_PROFILE) else provider.label
 
 
 def _mode_option(config: AgentConfig) -> dict[str, Any]:
@@ -129,6 +143,9 @@ def model_change(base: AgentConfig, config: AgentConfig, name: str) -> dict[str,
 
     The model of the files comes back with its key and address, which only the files have.
     """
-    if name not in config.providers and name == base.resolve_provider().label:
-        return {"provider": None}
+    if name not in config.providers:
+        if name == _value_of(base.resolve_provider(), config.providers):
+            return {"provider": None}
+        if name == _value_of(config.resolve_provider(), config.providers):
+            return {}  # it is the active one already
     return model_patch(config, name)

@@ -120,7 +120,7 @@ def title_of(name: str, arguments: dict[str, Any], cwd: str) -> str:
         case "find_files" if said("pattern"):
             title = f"Find {_code(said('pattern'))}" + (f" in {path}" if path else "")
         case "bash" | "acp_terminal" if said("command"):
-            title = _code(_command(arguments))
+            title = _code(_command(arguments)) + _where(arguments, cwd)
         case _:
             title = one_line(name) or "Tool call"
     return title if len(title) <= TITLE else title[: TITLE - 1] + "…"
@@ -137,13 +137,15 @@ def proposed_change(name: str, arguments: dict[str, Any], cwd: str) -> Change | 
     return change if len(change.old or "") + len(change.new) <= LARGEST_DIFF else None
 
 
-def asked_content(name: str, arguments: dict[str, Any], change: Change | None) -> list[Item]:
+def asked_content(name: str, arguments: dict[str, Any], change: Change | None, cwd: str) -> list[Item]:
     """What belongs to a call before it runs: the change of a file, or a command that its title cannot hold."""
     if change is not None:
         return [diff(change)]
-    command = _command(arguments) if name in ("bash", "acp_terminal") else ""
-    if command and ("\n" in command or len(command) > TITLE - 4):
-        return [text_content(_fenced(visible(command), "sh"))]
+    if name not in ("bash", "acp_terminal"):
+        return []
+    command, where = _command(arguments), _where(arguments, cwd)
+    if command and ("\n" in command or len(command) + len(where) > TITLE - 4):
+        return [text_content(_fenced(visible(command), "sh") + (f"\n{where.strip()}" if where else ""))]
     return []
 
 
@@ -199,9 +201,19 @@ def _lines(arguments: dict[str, Any]) -> str:
 
 
 def _command(arguments: dict[str, Any]) -> str:
-    command, args = arguments.get("command"), arguments.get("args")
+    """As one would type it, with the variables that shape it: people decide by this."""
+    command, args, env = arguments.get("command"), arguments.get("args"), arguments.get("env")
+    variables = [shlex.quote(f"{name}={value}") for name, value in env.items()] if isinstance(env, dict) else []
     words = [shlex.quote(str(word)) for word in args] if isinstance(args, list) else []
-    return " ".join([command if isinstance(command, str) else "", *words]).strip()
+    return " ".join([*variables, command if isinstance(command, str) else "", *words]).strip()
+
+
+def _where(arguments: dict[str, Any], cwd: str) -> str:
+    """The folder of a command that runs in another one than the session."""
+    folder = arguments.get("cwd")
+    if not isinstance(folder, str) or os.path.normpath(os.path.join(cwd, folder)) == os.path.normpath(cwd):
+        return ""
+    return f" in {_code(_short(folder, cwd))}"
 
 
 def _code(text: str) -> str:

@@ -225,7 +225,7 @@ class Updates:
         }
         if places := locations_of(call.arguments, self.cwd):
             view["locations"] = places
-        if content := asked_content(call.tool_name, call.arguments, change):
+        if content := asked_content(call.tool_name, call.arguments, change, self.cwd):
             view["content"] = content
         self.calls[call.tool_call_id] = shown = Shown(call, view, change)
         start = {"sessionUpdate": "tool_call", "toolCallId": call.tool_call_id, "status": "pending", **view}

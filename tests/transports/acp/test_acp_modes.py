@@ -6,8 +6,10 @@ import json
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
-from aar.messages.settings import AgentConfig
+from aar.messages.settings import AgentConfig, merge_settings
 from aar.transports.acp.modes import mode_of, option_patch, options_of
 
 BOOLEANS = {"session": {"configOptions": {"boolean": {}}}}
@@ -159,6 +161,50 @@ def test_a_model_that_is_no_profile_goes_to_the_provider_that_its_name_tells(nam
     changed = config.patched(option_patch(config, config, "model", name)).resolve_provider()
     assert changed.label == label
     assert changed.api_key == ("sk-secret" if changed.name == "anthropic" else "")
+
+
+PROVIDERS = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["generic", "ollama"]),
+        "model": st.sampled_from(["a", "b"]),
+        "base_url": st.sampled_from(["", "http://other:1"]),
+    }
+)
+KEYS = st.sampled_from(["fast", "generic/a", "ollama/b", "generic/a (no profile)", "a"])
+
+
+@given(
+    provider=PROVIDERS,
+    providers=st.dictionaries(KEYS, PROVIDERS, max_size=3),
+    name=st.sampled_from(["a", "b", "generic/a", "ollama/b", "fast", "generic/a (no profile)"]),
+)
+def test_whatever_profiles_are_called_each_value_of_the_option_chooses_its_own_model(provider, providers, name):
+    base = AgentConfig.model_validate({"provider": provider, "providers": providers})
+    first = option_patch(base, base, "model", name)
+    config = base.patched(first)
+    [option] = [one for one in options_of(base, config, booleans=False) if one["id"] == "model"]
+    values = [one["value"] for one in option["options"]]
+    assert len(set(values)) == len(values)
+    changes = {value: option_patch(base, config, "model", value) for value in values}
+    assert all(not change or isinstance(change["provider"], str | None) for change in changes.values())
+    chosen = {value: base.patched(merge_settings(first, change)) for value, change in changes.items()}
+    chosen = {value: changed.resolve_provider() for value, changed in chosen.items()}
+    assert chosen[option["currentValue"]] == config.resolve_provider()
+    assert {key: chosen[key] for key in base.providers} == base.providers
+    assert base.resolve_provider() in chosen.values()
+
+
+async def test_a_profile_that_is_called_by_the_name_of_the_model_keeps_no_session_from_opening(editor, place, model):
+    place.configure(providers={"generic/tiny": {"name": "generic", "model": "tiny", "base_url": "http://127.0.0.1:9"}})
+    model.says("From the flags.")
+    async with editor() as client:
+        opened = await client.ask("session/new", cwd=str(place.project), mcpServers=[])
+        session, own = opened["sessionId"], current(opened["configOptions"])["model"]
+        for value in ("generic/tiny", own):
+            params = {"sessionId": session, "configId": "model", "value": value}
+            assert current((await client.ask("session/set_config_option", **params))["configOptions"])["model"] == value
+        assert await client.prompt(session, "who are you?") == "end_turn"
+        assert client.text(session) == "From the flags."
 
 
 @pytest.mark.covers("ACP-23")

@@ -179,7 +179,7 @@ async def test_a_command_runs_in_a_terminal_that_the_user_sees(editor, place, mo
             "terminal/release",
         ]
         asked = dict(client.asked)
-        assert asked["session/request_permission"]["toolCall"]["title"] == "`npm test 'a b'`"
+        assert asked["session/request_permission"]["toolCall"]["title"] == "`CI=1 npm test 'a b'` in `sub`"
         assert asked["session/request_permission"]["toolCall"]["kind"] == "execute"
         assert asked["terminal/create"] == {
             "sessionId": session,

@@ -67,6 +67,10 @@ def test_the_kind_is_told_by_the_name_and_then_by_the_effects(name, effects, kin
         ("list_directory", {}, "List ."),
         ("bash", {"command": "npm test"}, "`npm test`"),
         ("bash", {"command": "echo `date`"}, "`` echo `date` ``"),
+        ("acp_terminal", {"command": "git", "args": ["log"], "env": {"PAGER": "a b"}}, "`'PAGER=a b' git log`"),
+        ("acp_terminal", {"command": "make", "cwd": "sub"}, "`make` in `sub`"),
+        ("acp_terminal", {"command": "make", "cwd": "../\n"}, "`make` in `/work/\\n`"),
+        ("acp_terminal", {"command": "make", "cwd": "."}, "`make`"),
         ("bash", {"command": "a\nb \u202ec"}, "`a\\nb \\u202ec`"),
         ("acp_terminal", {"command": "ls", "args": ["-l", "a b"]}, "`ls -l 'a b'`"),
         ("grep", {"pattern": "x", "path": "src"}, "Search for `x` in src"),
@@ -82,13 +86,19 @@ def test_a_title_says_what_is_done_to_what(name, arguments, title):
 def test_a_long_command_is_cut_in_the_title_and_whole_below_it():
     command = "echo " + "x" * 500
     assert len(title_of("bash", {"command": command}, "/")) == 160
-    [item] = asked_content("bash", {"command": command}, None)
+    [item] = asked_content("bash", {"command": command}, None, "/")
     assert item["content"]["text"] == f"```sh\n{command}\n```"
-    assert asked_content("bash", {"command": "ls"}, None) == []
+    assert asked_content("bash", {"command": "ls"}, None, "/") == []
+
+
+def test_what_shapes_a_long_command_is_there_below_the_title_as_well():
+    arguments = {"command": "make", "args": ["x" * 500], "env": {"CC": "evil"}, "cwd": "/etc"}
+    [item] = asked_content("acp_terminal", arguments, None, "/work/p")
+    assert item["content"]["text"] == f"```sh\nCC=evil make {'x' * 500}\n```\nin `/etc`"
 
 
 def test_what_hides_in_a_command_is_made_visible():
-    [item] = asked_content("bash", {"command": "ls\n\u202e#"}, None)
+    [item] = asked_content("bash", {"command": "ls\n\u202e#"}, None, "/")
     assert "\\u202e" in item["content"]["text"]
 
 
@@ -122,7 +132,9 @@ def test_long_results_are_cut():
 @given(
     st.sampled_from(["read_file", "write_file", "edit_file", "bash", "acp_terminal", "grep", "x"]),
     st.dictionaries(
-        st.sampled_from(["path", "content", "old_string", "new_string", "command", "args", "pattern", "start_line"]),
+        st.sampled_from(
+            ["path", "content", "old_string", "new_string", "command", "args", "cwd", "env", "pattern", "start_line"]
+        ),
         st.one_of(
             st.none(),
             st.text(),
@@ -136,5 +148,5 @@ def test_long_results_are_cut():
 def test_no_arguments_are_too_strange_to_be_shown(name, arguments):
     assert title_of(name, arguments, "/w")
     locations_of(arguments, "/w")
-    asked_content(name, arguments, proposed_change(name, arguments, "/w"))
+    asked_content(name, arguments, proposed_change(name, arguments, "/w"), "/w")
     result_content(name, arguments, "text", is_error=False, cwd="/w")
