@@ -167,7 +167,7 @@ def terminal_tool(terminals: EditorTerminals) -> ToolSpec:
         terminal = await terminals.create(ctx, command, list(args), folder, env or {}, limit)
         try:
             return await _watched(terminals, ctx, terminal, timeout)
-        except trio.Cancelled:
+        except (trio.Cancelled, AarError):  # the latter: an editor that cannot say when it ends, or has left
             with trio.move_on_after(ENDING_TIMEOUT, shield=True):
                 await _kill(terminals, ctx, terminal)
             raise

@@ -42,6 +42,10 @@ def _question_frame(number: int, method: str, params: Message) -> bytes:
     return encoded({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
+def _gone() -> ClientGone:
+    return ClientGone("the client has left")
+
+
 class Connection:
     """One client. `run` serves it; `notify` and `request` are for whoever has something to tell or ask."""
 
@@ -67,6 +71,8 @@ class Connection:
 
         `late` gets the result that comes when the caller has left, or is just leaving.
         """
+        if self._has_left:
+            raise _gone()
         number, question = self._new_question()
         is_out = False
         try:
@@ -84,18 +90,21 @@ class Connection:
         return question.outcome()
 
     async def insist(self, method: str, params: Message) -> Any:
-        """The same for what must be done: a client that is slow to read is told all the same, and it stays told."""
+        """The same for what must be done: a client that is slow to read is told all the same, and it stays told.
+
+        So is one that has left, or was left: it may still read.
+        """
         number, question = self._new_question()
         try:
             self._outbox.put(_question_frame(number, method, params))
+            if self._has_left:
+                raise _gone()
             await question.answered.wait()
         finally:
             del self._questions[number]
         return question.outcome()
 
     def _new_question(self) -> tuple[int, _Question]:
-        if self._has_left:
-            raise ClientGone("the client has left")
         self._asked += 1
         question = self._questions[self._asked] = _Question()
         return self._asked, question
@@ -143,7 +152,7 @@ class Connection:
     async def _leave(self, peer: Peer) -> None:
         self._has_left = True
         for question in self._questions.values():
-            question.error = ClientGone("the client has left")
+            question.error = _gone()
             question.answered.set()
         await peer.leave()
         await self._calls.done()

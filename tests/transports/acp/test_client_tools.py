@@ -254,6 +254,21 @@ async def test_an_editor_that_makes_no_terminal_fails_the_call_alone(editor, pla
         assert "no more terminals" in results(client, session)[0]["rawOutput"]["text"]
 
 
+async def test_a_command_is_killed_where_the_editor_cannot_say_when_it_ends(editor, place, model):
+    model.calls("acp_terminal", command="make").says("Well.")
+    async with editor("--yes", **TERMINALS) as client:
+
+        async def refuse(_):
+            raise Refused(-32601, "no such method")
+
+        serve_terminals(client, output="", ended=None)
+        client.answers["terminal/wait_for_exit"] = refuse
+        session = await client.new(place.project)
+        assert await client.prompt(session, "go") == "end_turn"
+        assert methods(client)[2:] == ["terminal/kill", "terminal/release"]
+        assert results(client, session)[0]["status"] == "failed"
+
+
 async def test_the_editor_knows_of_a_call_before_the_call_uses_its_files_or_terminals(editor, place, model):
     file = place.write("a.txt", "old\n")
     model.calls("read_file", path="a.txt").calls("write_file", path="a.txt", content="new\n")

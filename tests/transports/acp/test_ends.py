@@ -187,6 +187,34 @@ async def test_a_client_that_leaves_ends_everything_in_order(busy, editor, place
         assert await client.prompt(session, "and now?") == "end_turn"
 
 
+@pytest.mark.parametrize("end", ["input", "SIGTERM"])
+async def test_what_runs_in_a_terminal_of_the_editor_ends_with_it(editor, place, model, end):
+    """The editor may be there still: it was not the one who sent the signal, or reads what is said last."""
+    model.calls("acp_terminal", command="make").says("Well.")
+    async with editor("--yes", terminal=True) as client:
+
+        async def made(_):
+            return {"terminalId": "t1"}
+
+        async def nothing(_):
+            return {}
+
+        client.answers |= {"terminal/create": made, "terminal/kill": nothing, "terminal/release": nothing}
+        has_begun = client.says_nothing_to("terminal/wait_for_exit")
+        session = await client.new(place.project)
+        prompt = await client.begin_prompt(session, "go")
+        await has_begun.wait()
+        if end == "input":
+            await client.close_input()
+        else:
+            client.process.send_signal(signal.Signals[end])
+        assert await client.end() == 0
+        assert await client.answer_to(prompt) == {"stopReason": "cancelled"}
+        said = [frame for frame in client.frames if frame.get("method") in ("terminal/kill", "terminal/release")]
+        assert [frame["method"] for frame in said] == ["terminal/kill", "terminal/release"]
+        assert all(frame["params"] == {"sessionId": session, "terminalId": "t1"} for frame in said)
+
+
 async def test_a_client_that_reads_no_more_ends_it_too(busy):
     async with busy() as (client, _, _, pid):
         await client.process.stdout.aclose()
