@@ -148,6 +148,7 @@ class Agent:
 
     async def _remove(self, handle: SessionHandle) -> None:
         """Nobody has learned of this session."""
+        await self._forget_if_known(handle)
         await self._sessions.delete(handle.session_id)
 
     async def _go_on(self, handle: SessionHandle) -> None:
@@ -157,10 +158,13 @@ class Agent:
             live.go_on()
 
     async def _leave_again(self, handle: SessionHandle) -> None:
+        await self._forget_if_known(handle)
+        await self._sessions.close(handle.session_id)
+
+    async def _forget_if_known(self, handle: SessionHandle) -> None:
         live = self._live.get(handle.session_id)
         if live is not None:
             await self._forget(live)
-        await self._sessions.close(handle.session_id)
 
     async def _wish(self, params: dict[str, Any]) -> _Wish:
         """The client's own servers, and those of the user that it does not have."""
