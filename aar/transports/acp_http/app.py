@@ -68,8 +68,7 @@ def create_acp_asgi_app(
         return Setup(settings, kept, folder, own_home, servers)
 
     host = Host(set_up, registry, approval_callback, provider)
-    origins = frozenset(origin.lower() for origin in allow_origins)
-    return build_app(host, Access(token, origins, frozenset(allow_hosts)), agent_name, agent_description)
+    return build_app(host, Access.of(token, allow_origins, allow_hosts), agent_name, agent_description)
 
 
 def _users_own() -> AgentConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -20,12 +20,18 @@ class Access:
     """Without a `token` anybody who reaches the server may use it; then at least no page of a browser can.
 
     `origins` are those of pages that may (`https://app.example.org`), `hosts` the names that the server is called by
-    besides `localhost` and addresses. `*` stands for all.
+    besides `localhost` and addresses, both in lower case. `*` stands for all.
     """
 
     token: str = ""
     origins: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, token: str, origins: Iterable[str], hosts: Iterable[str]) -> Access:
+        """From names as people write them: in any case, origins with a slash at the end."""
+        named = frozenset(origin.lower().rstrip("/") for origin in origins)
+        return cls(token, named, frozenset(host.lower() for host in hosts))
 
     def check(self, path: str, headers: Mapping[str, str]) -> None:
         """Raises `Refused`."""

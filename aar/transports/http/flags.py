@@ -22,9 +22,7 @@ def access_of(http: HttpFlags) -> Access:
             f"--host {host} lets other machines in: set a token ({TOKEN_VARIABLE}, or --token-env NAME), "
             "or say --without-token."
         )
-    names = {name.lower() for name in (*_words(http.allow_host), host)}
-    origins = {origin.lower().rstrip("/") for origin in _words(http.allow_origin)}
-    return Access(token, frozenset(origins), frozenset(names))
+    return Access.of(token, _words(http.allow_origin), [*_words(http.allow_host), host])
 
 
 def host_of(http: HttpFlags) -> str:

@@ -129,6 +129,13 @@ def test_a_name_that_somebody_pointed_here_is_refused(host: str) -> None:
     assert status_of(Access(hosts=frozenset({"*"})), Host=host) == 200
 
 
+async def test_names_that_a_program_gives_may_be_written_in_any_case(api) -> None:
+    async with api(allow_hosts=["My-Host"], allow_origins=[f"{PAGE}/"]) as client:
+        for headers in ({"Host": "my-host:8000"}, {"Host": "MY-HOST"}, {"Origin": PAGE}):
+            assert (await client.get("/agents", headers=headers)).status_code == 200
+        assert (await client.get("/agents", headers={"Host": "my-hosts"})).status_code == 421
+
+
 def test_a_name_that_was_given_is_known() -> None:
     assert status_of(Access(hosts=frozenset({"my-host"})), Host="My-Host:8000") == 200
 
