@@ -30,6 +30,7 @@ from aar.tools.registry import ToolContext, ToolRegistry, ToolSpec
 __all__ = ["FIRST_TURN_PATIENCE", "SessionServers"]
 
 TOLD_LOSSES = 10  # of one server and session; one that comes and goes all day must not fill the journal
+TOLD_NAMES = 20  # of tools that are called otherwise than their server calls them
 FIRST_TURN_PATIENCE = 10.0  # seconds that a turn waits for servers that have never answered yet
 FORMER_NAMES = 1000  # tools that are gone and whose names are kept for them
 
@@ -247,13 +248,20 @@ class SessionServers:
 
     @staticmethod
     def _renamed(seat: _Seat, wanted: dict[str, McpTool]) -> Iterable[Notice]:
-        for name, tool in wanted.items():
-            is_plain = name == tool_name(tool.name) or seat.server.prefix_tools
-            if name not in seat.present and not is_plain:
-                text = (
-                    f"There is another tool named {tool.name!r}: that of MCP server {seat.server.name!r} is {name!r}."
-                )
-                yield _notice(seat, text)
+        """One notice for all: a server may well have a dozen tools that another one has, too."""
+        new = [(name, tool) for name, tool in wanted.items() if name not in seat.present]
+        renamed = [
+            (tool.name, name) for name, tool in new if name != tool_name(tool.name) and not seat.server.prefix_tools
+        ]
+        if len(renamed) == 1:
+            ((former, name),) = renamed
+            text = f"There is another tool named {former!r}: that of MCP server {seat.server.name!r} is {name!r}."
+            yield _notice(seat, text)
+        elif renamed:
+            names = ", ".join(name for _, name in renamed[:TOLD_NAMES])
+            more = f" and {len(renamed) - TOLD_NAMES} more" if len(renamed) > TOLD_NAMES else ""
+            text = f"{len(renamed)} tools of MCP server {seat.server.name!r} have names that are taken; they are"
+            yield _notice(seat, f"{text} {names}{more}.")
 
 
 def _changed_notice(seat: _Seat, wanted: dict[str, McpTool]) -> list[Notice]:

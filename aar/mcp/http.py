@@ -75,14 +75,16 @@ class HttpLink:
                 self._session[name] = request.headers[name]
 
     async def _note_response(self, response: httpx2.Response) -> None:
-        if response.status_code < 400 or response.request.method != "POST":
+        if response.request.method != "POST" or self.ended.is_set():
             return
-        if response.status_code == 404 and SESSION in response.request.headers:
+        if response.status_code < 400:
+            self.why = ""  # what was refused before, such as a question of a newer protocol, explains nothing any more
+        elif await _forgets_session(response):
             self._session.clear()
             self._end("it does not know this session any more")
         elif response.status_code in (401, 403):
             self.why = _refusal(response)
-        elif not self.ended.is_set():
+        else:
             self.why = f"it answers {response.status_code} {response.reason_phrase}".rstrip()
 
     def _end(self, why: str) -> None:
@@ -98,6 +100,13 @@ class HttpLink:
             await client.delete(self._server.url, headers=self._session)
         except httpx2.HTTPError as error:
             logger.debug("the session at %s could not be ended: %r", self._server.name, error)
+
+
+async def _forgets_session(response: httpx2.Response) -> bool:
+    """404 by the protocol. Many servers, made after an example of its SDK, answer 400 and say what they miss."""
+    if SESSION not in response.request.headers or response.status_code not in (400, 404):
+        return False
+    return response.status_code == 404 or b"session" in (await response.aread()).lower()
 
 
 def _refusal(response: httpx2.Response) -> str:
