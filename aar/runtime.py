@@ -23,7 +23,7 @@ from aar.actors.sessions import Shared, sessions
 from aar.client import Sessions
 from aar.config import aar_home
 from aar.config.extensions import may_have_extensions
-from aar.errors import ConfigError, ProviderError
+from aar.errors import ConfigError, InvalidSetting, ProviderError
 from aar.hooks import Hooks
 from aar.journal.journal import Journal, Journals
 from aar.journal.store import Store
@@ -32,7 +32,7 @@ from aar.kernel.alone import errors_alone
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.processes.guard import open_guard
-from aar.providers import open_provider
+from aar.providers import check_provider_name, open_provider
 from aar.providers.base import Provider
 from aar.tools import builtin_tools
 from aar.tools.registry import ToolRegistry, ToolSpec
@@ -253,8 +253,18 @@ def check_provider(config: AgentConfig) -> None:
     except ValueError as error:
         raise ConfigError(f"fallback_providers: {error}") from error
     for provider in (config.resolve_provider(), *fallbacks.values()):
+        _check_name(provider.name, config)
         with suppress(ProviderError):
             open_provider(provider)
+
+
+def _check_name(name: str, config: AgentConfig) -> None:
+    """A name that no provider has may be meant for a profile, so the profiles are named as well."""
+    try:
+        check_provider_name(name)
+    except InvalidSetting as error:
+        profiles = f". Profiles: {', '.join(sorted(config.providers))}" if config.providers else ""
+        raise InvalidSetting(f"{error}{profiles}") from error
 
 
 def mcp_servers_of_file(file: Path | None, *, home: Path) -> FoundServers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,10 @@ def read_object(file: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=partial(_once, file))
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}.{_hint(text)}") from error
+        told = f"{error.msg}.{_hint(text, error.pos)}"
+        raise ConfigError(f"{file}: line {error.lineno}, column {error.colno}: {told}") from error
     except RecursionError as error:
         raise ConfigError(f"{file}: is nested too deeply.") from error
     if not isinstance(found, dict):
@@ -97,9 +99,21 @@ def read_object(file: Path) -> dict[str, Any]:
     return found
 
 
-def _hint(text: str) -> str:
+def _once(file: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """One object of the file. A setting that stands twice was pasted beside the one that was there; notes may."""
+    found = dict(pairs)
+    names = [name for name, _ in pairs if not name.startswith("_")] if len(found) < len(pairs) else []
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{file}: {repeated(name)} stands twice in one object. Remove one of them.")
+    return found
+
+
+def _hint(text: str, place: int) -> str:
     if not text.strip():
         return " The file is empty: write {} for all defaults."
+    if text[place : place + 1] in ("}", "]") and text[:place].rstrip().endswith(","):
+        return " There is a comma too many before it."
     if any(line.lstrip().startswith(("//", "#", "/*")) for line in text.splitlines()):
         return " JSON has no comments: remove them."
     return ""

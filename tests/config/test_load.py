@@ -99,6 +99,8 @@ def test_a_key_is_not_repeated_in_the_error_about_it(tmp_path: Path) -> None:
         (b"[1]", "must hold a JSON object {...}, but holds a list"),
         (b"null", "but holds null"),
         (b"// mine\n{}", "JSON has no comments"),
+        (b'{"max_steps": 5,}', "comma"),
+        (b'{"provider": {"model": "a", "model": "b"}}', "'model' stands twice in one object. Remove one of them."),
         (b'{"a": "\xff"}', "is not UTF-8 text (byte 7)"),
         (b'{"a":' + b"[" * 200_000, ""),
     ],
@@ -110,6 +112,10 @@ def test_a_file_that_is_no_json_object_says_what_it_is(tmp_path: Path, content: 
         load_config(file)
     assert str(caught.value).startswith(f"{file}: ")
     assert expected in str(caught.value)
+
+
+def test_notes_may_have_the_same_name(tmp_path: Path) -> None:
+    assert load_config(written(tmp_path, '{"_note": 1, "max_steps": 5, "_note": 2}')).max_steps == 5
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:

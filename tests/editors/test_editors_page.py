@@ -27,4 +27,4 @@ def test_the_modes_and_commands_are_those_that_there_are() -> None:
     modes = [mode["name"] for mode in modes_of(AgentConfig())["availableModes"]]
     commands = [f"/{command['name']}" for command in COMMANDS]
     assert [row for row in rows if row in modes] == modes
-    assert [row for row in rows if row.startswith("/")] == commands
+    assert [row for row in rows if row.startswith("/")] == [*commands, "/NAME"]

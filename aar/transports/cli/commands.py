@@ -144,11 +144,11 @@ def local_install() -> int:
     return install()
 
 
-def local_status() -> int:
+def local_status(*, flags: LogFlags = LogFlags()) -> int:
     """Show the installed models, and which model would be used."""
     from aar.transports.cli.local import status
 
-    return status()
+    return status(flags=flags)
 
 
 def init(

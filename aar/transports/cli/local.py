@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 
+from aar.config import Loaded
 from aar.display import plain
 from aar.local import SMALL_MODEL_REMARK, find_model, install_model, installed_models
 from aar.transports.cli.exits import DONE, run_to_code
+from aar.transports.cli.flags import LogFlags
 from aar.transports.cli.home import home_folder
+from aar.transports.cli.opening import loaded_settings
 from aar.transports.cli.screen import Screen
 from aar.transports.cli.signals import open_interrupts
 
 __all__ = ["install", "status"]
 
 
+NAMED = "A run without flags uses {model}: the config file names it."
 NOTHING_FOUND = "No key in the environment and no running model server was found."
 
 
@@ -32,8 +36,8 @@ def install() -> int:
     return run_to_code(work)
 
 
-def status() -> int:
-    """Show the installed models, and which model a run without settings would use."""
+def status(*, flags: LogFlags) -> int:
+    """Show the installed models, and which model a run without flags would use."""
 
     async def work() -> int:
         screen = Screen()
@@ -44,11 +48,16 @@ def status() -> int:
             await screen.say("Use one with: aar run --provider local --model FILE.gguf\n")
         else:
             await screen.say("No model is installed: `aar local install` fetches a small one.\n")
-        found = await find_model(os.environ)
-        remarks = [*found.remarks, *([] if found.provider else [NOTHING_FOUND])]
-        await screen.say(
-            plain("\n  ".join(["When neither a flag nor the config file names a provider:", *remarks])) + "\n"
-        )
+        await screen.say(plain("\n  ".join(await _in_use(loaded_settings(flags)))) + "\n")
         return DONE
 
     return run_to_code(work)
+
+
+async def _in_use(loaded: Loaded) -> list[str]:
+    """What a run without flags would use: the model of the settings, else what is found here."""
+    if loaded.provider_was_chosen:
+        return [NAMED.format(model=loaded.config.resolve_provider().label)]
+    found = await find_model(os.environ)
+    remarks = [*found.remarks, *([] if found.provider else [NOTHING_FOUND])]
+    return ["When neither a flag nor the config file names a provider:", *remarks]

@@ -54,10 +54,17 @@ def _is_like(word: str, known: Sequence[str]) -> bool:
     return bool(difflib.get_close_matches(word, known, n=1, cutoff=0.7))
 
 
+def _which(name: str) -> str:
+    return {
+        "session": "Which session? Give its id: `aar sessions` lists them.",
+        "name": "Which extension? Give its name: `aar extensions` lists them.",
+    }.get(name, f"Which {name}?")
+
+
 def _missing(error: MissingArgumentError) -> str:
     if error.argument is None:
         return str(error)
     name = error.keyword or error.argument.name
     if not name.startswith("-"):
-        return f"Which {name.lower()}? Give its id: `aar sessions` lists them."
+        return _which(name.lower())
     return f"{name} needs a value: {name} {error.argument.parameter.metavar or 'VALUE'}."

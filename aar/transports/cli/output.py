@@ -35,6 +35,9 @@ def event_line(record: Recorded) -> str:
 
 
 NOBODY = "Some calls were denied because nobody could be asked: run this in a terminal, or with --yes.\n"
+AGAIN = "You can run it again to retry, with --continue in the same session."
+GO_ON = 'To go on: aar run --session {session_id} "go on"\n'
+_CUT_SHORT = {"max_steps", "timed_out"}
 
 
 class Report(Protocol):
@@ -51,7 +54,7 @@ class TextReport:
     def __init__(self, screen: Screen, handle: SessionHandle, *, verbose: bool) -> None:
         self._screen = screen
         self._handle = handle
-        self._renderer = Renderer(screen, verbose=verbose)
+        self._renderer = Renderer(screen, verbose=verbose, again=AGAIN)
         self._nobody_was_asked = False
 
     async def begin(self) -> None:
@@ -68,6 +71,8 @@ class TextReport:
             await self._screen.tell(NOBODY)
         if failure is not None:
             await self._screen.tell(f"aar: {plain(failure)}\n")
+        if stop in _CUT_SHORT:
+            await self._screen.tell(GO_ON.format(session_id=self._handle.session_id))
         await self._screen.tell(f"Session: {self._handle.session_id}\n")
 
 

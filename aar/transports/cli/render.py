@@ -41,8 +41,10 @@ _BADGES = {"read": "read", "write": "write", "execute": "exec", "network": "net"
 class Renderer:
     """Shows one session's records, in order."""
 
-    def __init__(self, screen: Screen, *, verbose: bool = False) -> None:
+    def __init__(self, screen: Screen, *, verbose: bool = False, again: str = AGAIN) -> None:
+        """`again` says how to retry after an error that may pass."""
         self._screen = screen
+        self._again = again
         self._verbose = verbose
         self._out = look_for(screen, is_terminal=screen.out_is_terminal)
         self._err = look_for(screen, is_terminal=screen.err_is_terminal)
@@ -165,9 +167,11 @@ class Renderer:
         match event:
             case ToolResult():
                 await self._result(event)
+            case ErrorEvent() if event.data.get("near_budget"):
+                await self._note(plain(event.message))  # the turn goes on
             case ErrorEvent():
                 await self._screen.start_line()
-                await self._screen.tell(self._err.panel("Error", _told(event), "red"))
+                await self._screen.tell(self._err.panel("Error", _told(event, self._again), "red"))
             case Notice():
                 await self._note(plain(for_people(event.text)))
             case TurnEnded():
@@ -187,12 +191,12 @@ class Renderer:
         await self._screen.tell(self._err.styled(text, "dim") + "\n")
 
 
-def _told(error: ErrorEvent) -> str:
+def _told(error: ErrorEvent, again: str) -> str:
     """What went wrong; what the server or the system said of it, where that says more; and whether to try again."""
     detail = str(error.data.get("detail") or "")
     message = for_people(error.message)
     said = [detail] if message in detail else [message, detail if detail not in message else ""]
-    lines = [*said, AGAIN if error.recoverable else ""]
+    lines = [*said, again if error.recoverable else ""]
     return "\n".join(plain(line) for line in lines if line)
 
 

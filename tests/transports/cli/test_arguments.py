@@ -44,7 +44,7 @@ ACCEPTED = {
     "models": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--output=json"],
     "init": ["--force", "-f"],
     "local install": [],
-    "local status": [],
+    "local status": EVERYWHERE,
     "extensions list": ["--user-dir=d", "--project-dir=d"],
     "extensions inspect": ["--user-dir=d", "--project-dir=d"],
     "extensions trust": ["--yes", "-y", "--revoke"],
@@ -154,6 +154,15 @@ def test_the_last_flag_counts():
             "sessions delete",
             "aar: Which session? Give its id: `aar sessions` lists them. See `aar sessions delete --help`.",
         ),
+        (
+            "extensions inspect",
+            "aar: Which extension? Give its name: `aar extensions` lists them. See `aar extensions inspect --help`.",
+        ),
+        (
+            "extensions trust",
+            "aar: Which extension? Give its name: `aar extensions` lists them. See `aar extensions trust --help`.",
+        ),
+        ("install", "aar: Which package? See `aar install --help`."),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_flag_and_the_fix(here, line, text):

@@ -345,6 +345,18 @@ def test_local_status_says_that_nothing_is_installed(here, place):
     ]
 
 
+def test_local_status_says_which_model_the_config_file_names(here, place, tmp_path):
+    file = tmp_path / "other.json"
+    file.write_text('{"provider": {"name": "ollama", "model": "qwen3"}}')
+    assert here("local", "status", "--config", str(file)).out.splitlines() == [
+        "No model is installed: `aar local install` fetches a small one.",
+        "A run without flags uses ollama/qwen3: the config file names it.",
+    ]
+    place.home.mkdir()
+    file.rename(place.home / "config.json")
+    assert "A run without flags uses ollama/qwen3" in here("local").out
+
+
 @pytest.mark.covers("CLI-21")
 async def test_a_provider_whose_package_is_missing_says_what_to_install(place):
     """As on a machine without the package: the import of it fails."""

@@ -154,6 +154,11 @@ async def test_errors_say_whether_to_try_again(shown):
     assert err == "Error\nbusy\nYou can type your message again to retry.\nError\nwrong key\n"
 
 
+async def test_that_the_budget_comes_to_an_end_is_no_error_yet(shown):
+    warning = ErrorEvent(message="Approaching budget limit", recoverable=True, data={"near_budget": True})
+    assert await shown(warning) == ("", "Approaching budget limit\n")
+
+
 async def test_people_read_errors_without_names_of_classes(shown):
     told = [
         ErrorEvent(

@@ -166,6 +166,14 @@ async def test_the_exit_code_says_how_the_run_ended(aar, model, flags, place, sc
     assert (done.code, told in done.err, "Traceback" in done.err) == (code, True, False), done
 
 
+@pytest.mark.parametrize(("scene", "goes_on"), [(_max_steps, True), (_timed_out, True), (_budget, False)])
+async def test_a_run_that_was_cut_short_says_how_to_go_on(aar, model, flags, place, scene, goes_on):
+    scene(model, place)
+    *_, before, last = (await aar("run", "go", *flags)).err.splitlines()
+    session_id = last.removeprefix(SESSION)
+    assert (before == f'To go on: aar run --session {session_id} "go on"') is goes_on
+
+
 @pytest.mark.covers("CLI-07")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 async def test_a_signal_cancels_the_turn_and_the_exit_code_names_it(started, model, flags, place, number, code):

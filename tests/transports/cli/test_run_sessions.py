@@ -119,6 +119,23 @@ async def test_a_provider_that_cannot_work_is_said_before_a_session_is_begun(aar
     assert not (place.home / "sessions").exists()
 
 
+async def test_an_error_that_may_pass_says_how_to_run_again(aar, place):
+    place.configure(max_retries=1)
+    done = await aar("run", "go", "--provider", "generic", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    assert done.code == 1
+    assert "You can run it again to retry, with --continue in the same session.\n" in done.err
+
+
+async def test_a_name_that_no_provider_has_may_be_meant_for_a_profile(aar, place):
+    place.configure(provider="small", providers={"small": {"name": "generic"}, "big": {"name": "generic"}})
+    done = await aar("run", "hi", "--provider", "bigg")
+    available = "anthropic, gemini, generic, local, ollama, openai"
+    assert (done.code, done.err) == (
+        2,
+        f"aar: Unknown provider: 'bigg'. Available: {available}. Profiles: big, small\n",
+    )
+
+
 async def test_a_key_with_letters_that_no_key_has_is_a_mistake(aar, model, flags):
     done = await aar("run", "hi", *flags, "--api-key", "ключ")
     assert (done.code, done.err) == (2, "aar: provider.api_key: has letters that no key has. Copy the key again.\n")
