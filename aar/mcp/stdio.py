@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from aar.mcp.bounds import MESSAGE_LIMIT, Oversize, excess
+from aar.mcp.repair import repaired
 from aar.messages.mcp import McpServer
 from aar.processes.group import Process, open_process
 
@@ -146,11 +147,9 @@ class StdioLink:
             return _failed(line.id, f"it sent a message of more than {self._line_limit:,} bytes")
         if len(line) < LARGE:
             return _parsed(line)
-        if problem := excess(line, self._line_limit):
-            ends = Oversize()
-            ends.add(line)
-            return _failed(ends.id, f"it sent a message {problem}")
-        return await trio.to_thread.run_sync(_parsed, line, abandon_on_cancel=True, limiter=self._thread)
+        return await trio.to_thread.run_sync(
+            _parsed_if_small, line, self._line_limit, abandon_on_cancel=True, limiter=self._thread
+        )
 
     # --- what it is told ---
 
@@ -175,6 +174,11 @@ async def _end_politely(process: Process) -> None:
         await process.wait()
 
 
+def _parsed_if_small(line: bytes, limit: int) -> SessionMessage | None:
+    problem = excess(line, limit)
+    return _failed(_id_at_the_ends(line), f"it sent a message {problem}") if problem else _parsed(line)
+
+
 def _parsed(line: bytes) -> SessionMessage | None:
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
@@ -186,24 +190,28 @@ def _parsed(line: bytes) -> SessionMessage | None:
 
 
 def _broken_answer(line: bytes) -> SessionMessage | None:
-    """An answer that is no proper one fails its request, which would wait for ever otherwise.
-
-    Half a surrogate pair, which some programs write into JSON, is a `?` instead.
-    """
+    """An answer that is no proper one is mended, or fails its request, which would wait for ever otherwise."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        return _failed(_id_at_the_ends(line), "it sent a message that is nested too deeply")
+    except ValueError:
         return None
     if not isinstance(found, dict) or "method" in found or not isinstance(found.get("id"), int | str):
         return None
     try:
-        again = json.dumps(found, ensure_ascii=False).encode(errors="replace")
-        return SessionMessage(jsonrpc_message_adapter.validate_json(again, by_name=False))
-    except (ValueError, RecursionError):
+        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired(found), by_name=False))
+    except ValueError:
         return _failed(found["id"], "the server's answer is no proper JSON-RPC")
+
+
+def _id_at_the_ends(line: bytes) -> int | str | None:
+    ends = Oversize()
+    ends.add(line)
+    return ends.id
 
 
 def _failed(request: int | str | None, why: str) -> SessionMessage | None:

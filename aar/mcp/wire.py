@@ -7,6 +7,7 @@ error of its request, and the connection goes on.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -15,7 +16,8 @@ from urllib.request import getproxies_environment, proxy_bypass_environment  # t
 import httpx2
 import trio
 
-from aar.mcp.bounds import MESSAGE_LIMIT, VALUES_LIMIT, excess, marks
+from aar.mcp.bounds import MESSAGE_LIMIT, VALUES_LIMIT, excess, values
+from aar.mcp.repair import whole_characters
 
 __all__ = ["BoundedTransport", "proxy_for"]
 
@@ -24,7 +26,7 @@ STREAM_EVERY = 0.5  # seconds between two streams that are opened again: the pac
 NOTE_LENGTH = 64 * 1024  # bytes; what is longer is a request
 
 _DECODED = ("content-encoding", "content-length", "transfer-encoding")  # no longer true of what is handed on
-_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_BLANK_LINE = re.compile(rb"\n\n|\r\n\r\n|\r\r")  # between events
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
@@ -49,7 +51,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
-            return _same(response, stream=_Events(response))
+            return _same(response, stream=_Events(response, self._limit))
         if kind == "application/json":
             return await self._whole(response)
         await response.aclose()
@@ -67,7 +69,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if problem := excess(bytes(body), self._limit):
             error = {"code": -32603, "message": f"it sent a message {problem}"}
             return httpx2.Response(413, json={"jsonrpc": "2.0", "id": None, "error": error})
-        return _same(response, content=bytes(body))
+        return _same(response, content=whole_characters(bytes(body)))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -87,26 +89,49 @@ def _same(response: httpx2.Response, **body: object) -> httpx2.Response:
 
 
 class _Events(httpx2.AsyncByteStream):
-    """The events of an answer. One with too many values ends it; one that is too long ends it in the package."""
+    """Lines of an answer, whole. An event with too many values ends it; the package tells of one that is too long."""
 
-    def __init__(self, response: httpx2.Response) -> None:
+    def __init__(self, response: httpx2.Response, limit: int) -> None:
         self._response = response
+        self._limit = limit
         self._pieces: AsyncIterator[bytes] = response.aiter_bytes()
-        self._end = b""  # of the last piece: a blank line may be cut in two
-        self._marks = 0
+        self._begun: list[bytes] = []  # of a line whose end has not come
+        self._size = 0
+        self._end = b""  # of what was handed on: a blank line may be cut in two
+        self._values = 0
 
     def __aiter__(self) -> _Events:
         return self
 
     async def __anext__(self) -> bytes:
-        piece = await anext(self._pieces)
-        seen = self._end + piece
-        begins = max(seen.rfind(blank) for blank in _BLANK_LINES)
-        self._marks = marks(seen[begins:]) if begins >= 0 else self._marks + marks(piece)
-        self._end = piece[-3:]
-        if self._marks > VALUES_LIMIT:
+        while True:
+            piece = await anext(self._pieces, None)
+            if piece is None and not self._begun:
+                raise StopAsyncIteration
+            lines = self._taken(len(self._begun)) if piece is None else self._whole(piece)
+            if lines:
+                self._count(lines)
+                return whole_characters(lines)
+
+    def _whole(self, piece: bytes) -> bytes:
+        """What can be handed on with this piece: lines, or the beginning of one that is too long anyway."""
+        end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+        self._begun += [part for part in (piece[:end], piece[end:]) if part]
+        self._size = len(piece) - end if end else self._size + len(piece)
+        if end:
+            return self._taken(len(self._begun) - (end < len(piece)))
+        return self._taken(len(self._begun)) if self._size > self._limit else b""
+
+    def _taken(self, count: int) -> bytes:
+        taken, self._begun = self._begun[:count], self._begun[count:]
+        return b"".join(taken)
+
+    def _count(self, lines: bytes) -> None:
+        first, *others = _BLANK_LINE.split(self._end + lines)
+        counts = [self._values + values(first), *map(values, others)]
+        self._values, self._end = counts[-1], lines[-3:]
+        if max(counts) > VALUES_LIMIT:
             raise httpx2.SSEError(f"it sent a message with more than {VALUES_LIMIT:,} values")
-        return piece
 
     async def aclose(self) -> None:
         await self._response.aclose()

@@ -185,6 +185,25 @@ async def test_large_answers_that_are_allowed_come_as_json_as_event_and_packed(s
     assert found == ["x" * 11, "y" * 11, "z" * 11]
 
 
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"], ids=["lf", "crlf"])
+async def test_half_a_character_costs_no_call_as_json_or_as_event_in_pieces_of_any_size(serving, size, end) -> None:
+    async def as_json(reply: Reply) -> None:
+        await reply.all(reply.text("a\ud83d\\ud83d"))
+
+    async def as_event(reply: Reply) -> None:
+        await reply.begin(kind=EVENTS)
+        data = b"id: 1" + end[: len(end) // 2] + b"data: " + reply.text("b\ude00\U0001f600") + end
+        for start in range(0, len(data), size):
+            await reply.more(data[start : start + size])
+
+    async with serving(Application(as_json, as_event)) as address:
+        connection = Connection(at(address), cwd="/", env={})
+        async with connection.open():
+            assert (await connection.call("go", {}, limit=10)).text == "a\ufffd\\ud83d"
+            assert (await connection.call("go", {}, limit=10)).text == "b\ufffd\U0001f600"
+
+
 async def test_many_small_events_are_not_one_large_one(serving) -> None:
     async def call(reply: Reply) -> None:
         await reply.begin(kind=EVENTS)

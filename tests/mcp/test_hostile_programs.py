@@ -183,13 +183,37 @@ async def test_a_tool_whose_schema_is_none_is_left_out_and_the_others_stay(using
     assert await listed(using, plain, listing) == ("connected", ["a", "b"], [])
 
 
+def deep(levels: int) -> dict:
+    schema: dict = {}
+    for _ in range(levels):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+async def test_a_schema_that_is_nested_too_deeply_costs_its_tool_alone(using, plain) -> None:
+    listing = {"tools": [tool("a"), {"name": "deep", "inputSchema": deep(200)}, tool("b")]}
+    assert await listed(using, plain, listing) == ("connected", ["a", "b"], [])
+
+
+async def test_an_answer_that_is_nested_too_deeply_is_cut_or_fails_its_call(plain, tmp_path) -> None:
+    connection = Connection(plain(), cwd=str(tmp_path), env=child_environment())
+    async with connection.open():
+        with pytest.raises(McpError, match="'plain': it sent a message that is nested too deeply"):
+            await connection.call("deep", {"levels": 5_000}, limit=100)
+        assert "(nested too deeply)" in (await connection.call("deep", {"levels": 400}, limit=10_000)).text
+        assert (await connection.call("deep", {"levels": 2}, limit=100)).text == '{"a": {"a": 1}}'
+
+
 async def test_a_list_that_nobody_can_read_fails_with_a_reason(using, plain) -> None:
-    deep: dict = {}
-    for _ in range(400):
-        deep = {"properties": {"a": deep}}
-    state, names, told = await listed(using, plain, {"tools": [tool("a"), {"name": "deep", "inputSchema": deep}]})
+    state, names, [told] = await listed(using, plain, {"tools": 5})
     assert (state, names) == ("failed", [])
-    assert told == ["MCP server 'plain' could not be connected: the server's answer is no proper JSON-RPC."]
+    assert told.startswith("MCP server 'plain' could not be connected: ")
+
+
+async def test_a_table_with_a_million_commas_is_no_million_values(plain, tmp_path) -> None:
+    connection = Connection(plain(), cwd=str(tmp_path), env=child_environment())
+    async with connection.open():
+        assert (await connection.call("big", {"size": 3_000_000, "of": ',"'}, limit=4)).text == ',",",'
 
 
 async def test_half_a_character_does_not_cost_a_list(using, plain) -> None:

@@ -118,11 +118,18 @@ def call(request: dict) -> None:
             send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
             LATE.append(request)
         case "big":
-            said = json.dumps(text("x" * arguments["size"]))
+            said = json.dumps(text(arguments.get("of", "x") * arguments["size"]))
             one, two = f'"id": {request["id"]}', f'"result": {said}'
             order = f"{two}, {one}" if arguments.get("id_last") else f"{one}, {two}"
             with LOCK:
                 sys.stdout.write(f'{{"jsonrpc": "2.0", {order}}}\n')
+                sys.stdout.flush()
+        case "deep":
+            levels = arguments["levels"]
+            nested = '{"a":' * levels + "1" + "}" * levels
+            with LOCK:
+                result = f'{{"content": [], "structuredContent": {nested}}}'
+                sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result": {result}}}\n')
                 sys.stdout.flush()
         case "values":
             answer(request, text("", structuredContent={"a": [0] * arguments["count"]}))
