@@ -1,4 +1,4 @@
-"""Keys that no setting has, each with the nearest name that exists."""
+"""Keys that no setting has, and tools that there are none of, each with the nearest name that exists."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from aar.messages.settings import AgentConfig
+from aar.messages.settings import BUILTIN_TOOLS, AgentConfig
 
 __all__ = ["nearest", "unknown_settings"]
 
 
 def unknown_settings(raw: Mapping[str, Any], source: str) -> list[str]:
-    """One sentence per unknown key at any level. `$schema` and keys that start with `_` are comments."""
-    return [_sentence(source, path, known) for path, known in _unknown(raw, AgentConfig, ())]
+    """One sentence per unknown key at any level, and per unknown name among the built-in tools.
+
+    `$schema` and keys that start with `_` are comments.
+    """
+    keys = [_sentence(source, path, known) for path, known in _unknown(raw, AgentConfig, ())]
+    return [*keys, *_unknown_tools(raw, source)]
 
 
 def nearest(name: str, known: list[str]) -> str | None:
@@ -28,9 +32,22 @@ def nearest(name: str, known: list[str]) -> str | None:
 
 
 def _sentence(source: str, path: tuple[str, ...], known: list[str]) -> str:
-    guess = nearest(path[-1], known)
-    advice = f'Did you mean "{guess}"?' if guess else f"Known here: {', '.join(sorted(known))}."
-    return f'{source}: unknown setting "{".".join(path)}" is ignored. {advice}'
+    return f'{source}: unknown setting "{".".join(path)}" is ignored. {_advice(path[-1], known)}'
+
+
+def _advice(name: str, known: list[str]) -> str:
+    guess = nearest(name, known)
+    return f'Did you mean "{guess}"?' if guess else f"Known here: {', '.join(sorted(known))}."
+
+
+def _unknown_tools(raw: Mapping[str, Any], source: str) -> Iterator[str]:
+    """A tool whose name was mistyped would be missing without a word."""
+    tools = raw.get("tools")
+    enabled = tools.get("enabled_builtins") if isinstance(tools, dict) else None
+    for name in enabled if isinstance(enabled, list) else []:
+        if isinstance(name, str) and name not in BUILTIN_TOOLS:
+            advice = _advice(name, list(BUILTIN_TOOLS))
+            yield f'{source}: tools.enabled_builtins: there is no tool "{name}". {advice}'
 
 
 def _unknown(

@@ -20,6 +20,8 @@ _ADVICE = {
     errno.EROFS: "The file system is read-only: choose another session_dir.",
     errno.EACCES: "Make it writable for this user, or choose another session_dir.",
     errno.EPERM: "Make it writable for this user, or choose another session_dir.",
+    errno.ENOENT: "Nothing can be made there: choose another session_dir.",
+    errno.ENOTDIR: "A file has the place of a folder: choose another session_dir.",
     errno.EIO: "The disk reports an error: check it before you go on.",
     errno.ELOOP: "Journals are never reached through links: put the file itself there.",
     errno.EMFILE: "Too many files are open: raise the limit (ulimit -n) or close some sessions.",

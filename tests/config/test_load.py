@@ -147,6 +147,15 @@ def test_an_unknown_key_is_logged_with_the_nearest_known_one(tmp_path: Path, cap
     ]
 
 
+def test_a_tool_that_there_is_none_of_is_told_with_the_nearest_one() -> None:
+    raw = {"tools": {"enabled_builtins": ["read_file", "bsh", "telephone", 7]}}
+    assert unknown_settings(raw, "f") == [
+        'f: tools.enabled_builtins: there is no tool "bsh". Did you mean "bash"?',
+        'f: tools.enabled_builtins: there is no tool "telephone". Known here: bash, edit_file, find_files, grep, '
+        "list_directory, read_file, write_file.",
+    ]
+
+
 @pytest.mark.covers("CFG-04")
 def test_unknown_keys_are_found_at_every_level() -> None:
     raw = {

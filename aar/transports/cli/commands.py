@@ -4,6 +4,7 @@ Each imports what it does when it is called, so that a command line is understoo
 to be: once pydantic is there, cyclopts builds a pydantic schema for every single flag.
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -229,6 +230,7 @@ def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) 
 
         complain(f"{http.given()[0]} is for serving over HTTP: add --http.")
         return USAGE
+    _tell_a_person("Editors start this and talk to it over standard input. To talk yourself: aar chat. Ctrl+C ends it.")
     from aar.transports.acp.serve import acp
 
     return acp(flags=flags, mcp=http.mcp)
@@ -244,6 +246,18 @@ def mcp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) 
     from aar.transports.signals import leave_on_signals
 
     leave_on_signals()
+    if not http.http:
+        _tell_a_person(
+            "MCP clients start this and talk to it over standard input. To talk yourself: aar chat. Ctrl+C ends it."
+        )
     from aar.transports.mcp_server.serve import serve_mcp
 
     return serve_mcp(http=http, flags=flags)
+
+
+def _tell_a_person(text: str) -> None:
+    """For somebody who typed a command that programs start: it would seem to hang."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        from aar.transports.cli.exits import complain
+
+        complain(text)

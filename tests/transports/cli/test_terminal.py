@@ -120,6 +120,14 @@ async def test_standard_error_elsewhere_means_nobody_can_see_a_question(place, t
     assert QUESTION not in (place.home.parent / "err.txt").read_text()
 
 
+@pytest.mark.parametrize("command", ["acp", "mcp"])
+async def test_a_command_for_programs_says_so_to_a_person_who_types_it(terminal, flags, command):
+    async with terminal(command, *flags) as screen:
+        await screen.until("To talk yourself: aar chat.")
+        await screen.type("\x03")
+        assert await screen.end() in (0, 130)
+
+
 # --- Ctrl+C -----------------------------------------------------------------------------------
 
 
