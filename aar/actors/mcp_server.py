@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, assert_never
+from urllib.parse import parse_qsl, urlsplit
 
 import trio
 
@@ -171,7 +172,10 @@ class _Line:
                 return self._known.listing
             case CallServerTool(tool=tool, arguments=arguments, limit=limit, report=report):
                 connection = await self._connected()
-                return await connection.call(tool, arguments, limit=limit, report=report)
+                result = await connection.call(tool, arguments, limit=limit, report=report)
+                if not result.is_error:
+                    return result
+                return result.model_copy(update={"text": redact(result.text, _secrets(self._server))})
             case ListResources():
                 return await (await self._connected()).resources()
             case ReadResource(uri=uri, limit=limit):
@@ -200,7 +204,10 @@ class _Line:
 
 def _secrets(server: McpServer) -> list[str]:
     """Values that may be keys. Shorter ones are none, and cutting them out would spoil what is told."""
-    return [value for value in (*server.env.values(), *server.headers.values()) if len(value) >= SECRET_LENGTH]
+    words = [word for value in server.headers.values() for word in value.split()]  # such as what follows `Bearer`
+    in_address = [value for _, value in parse_qsl(urlsplit(server.url).query)] if "?" in server.url else []
+    said = (*server.env.values(), *server.headers.values(), *words, *in_address)
+    return [value for value in said if len(value) >= SECRET_LENGTH]
 
 
 async def _cancel_when_set(event: trio.Event, scope: trio.CancelScope) -> None:

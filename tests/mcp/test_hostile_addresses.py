@@ -407,18 +407,25 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_again(serving, u
     assert [method for method, _ in app.seen].count("initialize") == 2
 
 
-async def test_a_key_that_a_server_repeats_in_its_error_is_not_told_to_the_model(serving, using) -> None:
+@pytest.mark.parametrize("header", ["canary-123", "Bearer canary-123", "Token canary-123"])
+@pytest.mark.parametrize("is_refusal", [True, False])
+async def test_a_key_that_a_server_repeats_in_its_error_is_not_told_to_the_model(
+    serving, using, header, is_refusal
+) -> None:
     async def repeat(reply: Reply) -> None:
-        error = {"code": 1, "message": "canary-123 is no good"}
-        await reply.all(json.dumps({"jsonrpc": "2.0", "id": reply.message["id"], "error": error}).encode())
+        text = "canary-123 is no good, nor is canary-in-the-address"
+        error = json.dumps({"jsonrpc": "2.0", "id": reply.message["id"], "error": {"code": 1, "message": text}})
+        failed = reply.result(content=[{"type": "text", "text": text}], isError=True)
+        await reply.all(error.encode() if is_refusal else failed)
 
     provider = ScriptedProvider().call("go").text("done")
-    key = {"X-Key": "canary-123"}
-    async with serving(Application(repeat)) as address, using(provider, at(address, headers=key)) as session:
-        await session.mcp_servers(wait=True)
-        await session.prompt("go")
-        assert results_of(session)[0].endswith("is no good")
-        assert "canary" not in str(facts_of(session))
+    async with serving(Application(repeat)) as address:
+        server = at(f"{address}?key=canary-in-the-address", headers={"X-Key": header})
+        async with using(provider, server) as session:
+            await session.mcp_servers(wait=True)
+            await session.prompt("go")
+            assert " is no good, nor is " in results_of(session)[0]
+            assert "canary" not in str(facts_of(session))
 
 
 async def test_an_error_of_any_length_is_told_in_few_words(serving) -> None:
