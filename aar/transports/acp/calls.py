@@ -27,8 +27,8 @@ from aar.transports.acp.frames import (
     error_answer,
     is_request_id,
 )
-from aar.transports.acp.outbox import Outbox
 from aar.transports.cli.exits import leaves
+from aar.transports.stdio.outbox import Outbox
 
 __all__ = ["Call", "Calls", "Peer", "Reply", "call_of", "invalid"]
 

@@ -15,8 +15,8 @@ import trio
 from aar.errors import AarError, ClientGone
 from aar.transports.acp.calls import Calls, Peer, call_of, invalid
 from aar.transports.acp.frames import INTERNAL, PARSE_ERROR, Message, RpcError, decoded, encoded, error_answer
-from aar.transports.acp.outbox import Outbox, Sink
 from aar.transports.stdio.lines import LineBuffer
+from aar.transports.stdio.outbox import Outbox, Sink
 
 __all__ = ["Connection"]
 

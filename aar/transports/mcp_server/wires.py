@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,15 @@ import trio
 
 from aar.errors import ClientGone
 from aar.transports.stdio.lines import LineBuffer
+from aar.transports.stdio.outbox import Outbox
 from aar.transports.stdio.streams import Outlet, read_some, take_stdio
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
 __all__ = ["serve_stdio"]
+
+LAST_WORDS = 1.0  # seconds for answers that are still to be written when the client has closed its input
 
 logger = logging.getLogger(__name__)
 
@@ -32,41 +35,52 @@ async def serve_stdio(server: Server[Any]) -> None:
 
 
 @asynccontextmanager
-async def _streams(read_more: Any, outlet: Outlet) -> AsyncIterator[tuple[Any, Any]]:
+async def _streams(read_more: Callable[[], Awaitable[bytes]], outlet: Outlet) -> AsyncIterator[tuple[Any, Any]]:
     import anyio
     from mcp.shared.message import SessionMessage
 
+    outbox, is_empty = Outbox(), trio.Event()
     to_server, read = anyio.create_memory_object_stream[Any](0)
     write, from_server = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def take_in() -> None:
         buffer = LineBuffer()
-        async with to_server, write.clone() as answers:
+        async with to_server:
             while data := await read_more():
                 buffer.feed(data)
                 for line in buffer.lines():
                     if (message := _message(line)) is not None:
                         await to_server.send(SessionMessage(message))
                     elif (answer := _refusal(line)) is not None:
-                        await answers.send(SessionMessage(answer))
+                        outbox.put(_frame(answer))
 
     async def give_out() -> None:
+        """Never waits for the client: each answer that waits to be taken here keeps a task of the server's."""
         async with from_server:
             async for message in from_server:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await outlet.write(text.encode() + b"\n")
+                outbox.put(_frame(message.message))
+        is_empty.set()
 
     try:
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(outbox.write_all, outlet)
             nursery.start_soon(take_in)
             nursery.start_soon(give_out)
             yield read, write
+            with trio.move_on_after(LAST_WORDS):
+                write.close()
+                await is_empty.wait()
+                await outbox.written()
             nursery.cancel_scope.cancel()
     except* ClientGone:
         pass
     finally:
         for one in (read, write, outlet):
             one.close()
+
+
+def _frame(message: Any) -> bytes:
+    return bytes(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
 
 
 def _message(line: bytes | None) -> Any:

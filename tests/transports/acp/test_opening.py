@@ -19,8 +19,8 @@ from aar.transports.acp.calls import Call, Calls, Reply
 from aar.transports.acp.frames import RpcError
 from aar.transports.acp.handshake import ClientCapabilities
 from aar.transports.acp.house import House
-from aar.transports.acp.outbox import Outbox
 from aar.transports.acp.rpc import Connection
+from aar.transports.stdio.outbox import Outbox
 
 MOMENTS = range(40)  # passes of the scheduler; opening a session in memory takes fewer
 

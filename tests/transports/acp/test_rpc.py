@@ -361,7 +361,7 @@ async def test_reading_goes_on_while_nothing_can_be_written(nursery):
 
 
 async def test_a_client_that_asks_and_never_reads_is_left(monkeypatch):
-    monkeypatch.setattr("aar.transports.acp.outbox.MOST", 10_000)
+    monkeypatch.setattr("aar.transports.stdio.outbox.MOST", 10_000)
     wire = Wire()
     wire.may_write = trio.Event()
     wire.says(*[b"nonsense\n"] * 500)

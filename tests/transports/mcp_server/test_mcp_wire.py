@@ -11,6 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 import trio
+from mcp.server.lowlevel import Server
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
 
 from aar.transports.mcp_server import wires
 from tests.transports.cli.conftest import Model, flags, model, place, started
@@ -153,8 +156,11 @@ async def test_a_line_without_end_is_dropped_and_the_next_one_is_heard(monkeypat
         return pieces.pop(0)
 
     class Nowhere:
-        def close(self) -> None:
+        async def write(self, _: bytes) -> None:
             """Nothing is written."""
+
+        def close(self) -> None:
+            """Nothing is open."""
 
     async with wires._streams(read_more, Nowhere()) as (read, _):  # type: ignore[arg-type]
         assert [one.message.method async for one in read] == ["m"]
@@ -189,6 +195,51 @@ async def test_a_client_that_reads_nothing_more_ends_it(wire: Any, model: Model)
         await client.process.stdout.aclose()
         await client.say(request(2, "ping"))
         assert await client.process.wait() == 0
+
+
+class Slow:
+    """A client that takes some time to read what it is told, or for ever."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.heard = b""
+
+    async def write(self, data: bytes) -> None:
+        await trio.sleep(self.seconds)
+        self.heard += data
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_a_client_that_asks_and_never_reads_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aar.transports.stdio.outbox.MOST", 100_000)
+    server: Any = Server("aar")
+    asked = 0
+
+    async def read_more() -> bytes:
+        nonlocal asked
+        asked += 1
+        await trio.lowlevel.checkpoint()
+        return json.dumps(request(asked, "ping")).encode() + b"\n"
+
+    with trio.fail_after(20):
+        async with wires._streams(read_more, Slow(1e9)) as (read, write):  # type: ignore[arg-type]
+            await server.run(read, write, server.create_initialization_options())
+    assert asked > 1000
+
+
+async def test_what_was_said_last_is_written_also_when_the_client_has_closed_its_input(autojump_clock: Any) -> None:
+    client, said = Slow(0.3), [JSONRPCResponse(jsonrpc="2.0", id=number, result={}) for number in range(3)]
+
+    async def read_more() -> bytes:
+        return b""
+
+    async with wires._streams(read_more, client) as (read, write):  # type: ignore[arg-type]
+        assert [one async for one in read] == []
+        for answer in said:
+            await write.send(SessionMessage(answer))
+    assert [json.loads(line)["id"] for line in client.heard.splitlines()] == [0, 1, 2]
 
 
 # --- over HTTP --------------------------------------------------------------------------------
