@@ -1,4 +1,4 @@
-"""Clients and servers that others wrote: there only where `AAR_TEST_CLIENTS` names what install.sh made."""
+"""Clients and servers that others wrote: most of them only where `AAR_TEST_CLIENTS` names what install.sh made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.transports.cli.conftest import Model, Place, flags, model, place
 __all__ = ["flags", "model", "place"]
 
 INSTALLED = Path(os.environ.get("AAR_TEST_CLIENTS") or "/nowhere")
-collect_ignore_glob = [] if (INSTALLED / "node_modules").is_dir() else ["test_*.py"]
+FROM_NPM = ["test_acpx.py", "test_npm_servers.py", "test_typescript_sdk.py"]
+collect_ignore_glob = [] if (INSTALLED / "node_modules").is_dir() else [*FROM_NPM]
 if not (INSTALLED / "toad" / "bin" / "toad").exists() or shutil.which("tmux") is None:
     collect_ignore_glob.append("test_toad.py")
 
