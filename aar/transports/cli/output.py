@@ -123,18 +123,19 @@ def result_document(handle: SessionHandle, after: int, stop: str, failure: str |
     turn = [record.event for record in handle.records(after=after)]
     return {
         "session_id": handle.session_id,
-        "response": _response(session.events),
+        "response": _response(turn),
         "tool_results": [_tool_result(event) for event in turn if isinstance(event, ToolResult)],
         "state": str(session.state),
         "step_count": session.step_count,
         "stop": stop,
         "usage": _usage(turn),
-        "cost": sum(float(event.data.get("cost", 0.0)) for event in turn if isinstance(event, ProviderMeta)),
+        "cost": sum((float(event.data.get("cost", 0.0)) for event in turn if isinstance(event, ProviderMeta)), 0.0),
         "error": _error(turn, stop, failure),
     }
 
 
 def _response(events: Sequence[Event]) -> str:
+    """Of this turn alone: an answer to an earlier prompt would pass for one to this prompt."""
     for event in reversed(events):
         if isinstance(event, AssistantMessage) and event.content.strip():
             return event.content

@@ -249,6 +249,9 @@ async def test_json_tells_of_this_run_only(aar, model, flags):
         "second",
         10,
     )
+    model.says("wrong key", status=401)
+    failed = await aar("run", "three", "--output", "json", "--session", first["session_id"], *flags)
+    assert [json.loads(failed.out)[name] for name in ("stop", "response", "cost")] == ["error", "", 0.0]
 
 
 async def test_stream_json_is_the_turn_in_journal_order(aar, model, flags, place):
