@@ -239,7 +239,7 @@ async def test_json_is_printed_also_when_the_run_fails(aar, model, flags):
 
 
 async def test_json_tells_of_this_run_only(aar, model, flags):
-    model.calls("list_directory", path=".").says("first").says("second")
+    model.calls("list_directory", path=".").says("first").says("second").says("wrong key", status=401)
     first = json.loads((await aar("run", "one", "--output", "json", *flags)).out)
     again = await aar("run", "two", "--output", "json", "--session", first["session_id"], *flags)
     second = json.loads(again.out)
@@ -249,7 +249,6 @@ async def test_json_tells_of_this_run_only(aar, model, flags):
         "second",
         10,
     )
-    model.says("wrong key", status=401)
     failed = await aar("run", "three", "--output", "json", "--session", first["session_id"], *flags)
     assert [json.loads(failed.out)[name] for name in ("stop", "response", "cost")] == ["error", "", 0.0]
 
