@@ -12,6 +12,7 @@ import trio
 
 from aar.client import SessionHandle, Sessions
 from aar.errors import AarError, InvalidMessage, SessionClosed, SessionNotFound
+from aar.messages.events import UserMessage
 from aar.messages.mcp import McpServer
 
 __all__ = ["Conversation", "Conversations"]
@@ -22,13 +23,22 @@ MOST_IDLE = 100  # sessions that stay open so, the ones used last
 
 @dataclass(eq=False)
 class Conversation:
-    """An open session. Whoever holds `turn` may run in it; who waits for it comes in the order of arrival."""
+    """An open session. Whoever holds `turn` may run in it; who waits for it comes in the order of arrival.
+
+    `is_ours`: it was begun here, for a run.
+    """
 
     handle: SessionHandle
+    is_ours: bool = False
     users: int = 0
     idle_since: float = field(default_factory=trio.current_time)
     turn: trio.Lock = field(default_factory=trio.Lock)
     provider: str | None = None  # the profile that a run has asked for
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it was begun for runs that were cancelled before they said anything."""
+        return self.is_ours and not any(isinstance(record.event, UserMessage) for record in self.handle.records())
 
     async def use_provider(self, profile: str | None) -> None:
         """The next turn is answered by this profile; without one by the provider of the settings."""
@@ -41,6 +51,7 @@ class Conversation:
 class _Opening:
     """A session that is being opened for somebody who may leave meanwhile."""
 
+    is_ours: bool
     done: trio.Event = field(default_factory=trio.Event)
     found: Conversation | AarError = field(default_factory=lambda: SessionClosed("Aar is ending."))
 
@@ -74,7 +85,7 @@ class Conversations:
         conversation = await self._found(session_id) if session_id else None
         if conversation is None:
             open_it = partial(self._sessions.open, self._cwd, mcp_servers=self._mcp_servers)
-            conversation = await self._brought(open_it)
+            conversation = await self._brought(open_it, is_ours=True)
         conversation.users += 1
         try:
             yield conversation
@@ -112,9 +123,9 @@ class Conversations:
         except (SessionNotFound, InvalidMessage):  # the latter: nothing that could be an id
             return None
 
-    async def _brought(self, open_it: Callable[[], Awaitable[SessionHandle]]) -> Conversation:
-        """Whoever waits here may leave at any time: what has been opened is ours all the same, and idle."""
-        opening = _Opening()
+    async def _brought(self, open_it: Callable[[], Awaitable[SessionHandle]], *, is_ours: bool = False) -> Conversation:
+        """Whoever waits here may leave at any time: what has been opened is held all the same, and idle."""
+        opening = _Opening(is_ours)
         self._start(f"opening:{uuid4().hex}", partial(self._bring, opening, open_it))
         await opening.done.wait()
         if isinstance(opening.found, AarError):
@@ -124,7 +135,7 @@ class Conversations:
     async def _bring(self, opening: _Opening, open_it: Callable[[], Awaitable[SessionHandle]]) -> None:
         try:
             handle = await open_it()
-            opening.found = self._open.setdefault(handle.session_id, Conversation(handle))
+            opening.found = self._open.setdefault(handle.session_id, Conversation(handle, opening.is_ours))
         except AarError as error:
             opening.found = error
         finally:
@@ -140,6 +151,11 @@ class Conversations:
                 if since <= late or place >= MOST_IDLE:
                     await self._close(session_id)
 
+    async def let_go_of_blank_ones(self) -> None:
+        """Those that nobody uses."""
+        for session_id in [key for key, one in self._open.items() if one.is_blank]:
+            await self._close(session_id)
+
     async def _close(self, session_id: str) -> None:
         conversation = self._open.get(session_id)
         if conversation is None or conversation.users:
@@ -148,6 +164,9 @@ class Conversations:
         self._closing[session_id] = trio.Event()
         try:
             with suppress(AarError):
-                await self._sessions.close(session_id)
+                if conversation.is_blank:
+                    await self._sessions.delete(session_id)
+                else:
+                    await self._sessions.close(session_id)
         finally:
             self._closing.pop(session_id).set()

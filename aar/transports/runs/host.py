@@ -82,6 +82,7 @@ class Host:
             self._open = _Open(setup, conversations, runs)
             task_status.started()
             await self._stop.wait()
+            await self.close_runs()
 
     async def stop(self) -> None:
         """Returns when everything has ended and all sessions are saved."""
@@ -91,7 +92,9 @@ class Host:
     async def close_runs(self) -> None:
         """Take no more runs, and wait until those there are have been cancelled. Sessions can still be asked for."""
         if self._open is not None:
-            await self._open.runs.close()
+            runs, conversations = self._open.runs, self._open.conversations
+            await runs.close()
+            await conversations.let_go_of_blank_ones()
 
     @property
     def config(self) -> AgentConfig:

@@ -435,9 +435,14 @@ async def test_a_client_that_leaves_while_its_session_is_opened_leaves_none_behi
             await store.asked.wait()
         store.gate.set()
         with trio.fail_after(10):
-            while not (store.opened and await _is_free(store, store.opened[0])):
+            while not (store.opened and await _is_let_go(store, mode)):
                 await trio.lowlevel.checkpoint()
         assert (await client.get("/ping")).status_code == 200
+
+
+async def _is_let_go(store: GatedStore, mode: str) -> bool:
+    """One that a run was done in can be opened by others; of one that nobody used nothing is left."""
+    return await _is_free(store, store.opened[0]) if mode == "async" else await store.list() == ([], "")
 
 
 async def _is_free(store: MemoryStore, session_id: str) -> bool:
@@ -447,6 +452,20 @@ async def _is_free(store: MemoryStore, session_id: str) -> bool:
     except SessionInUse:
         await trio.lowlevel.checkpoint()
         return False
+
+
+async def test_a_server_that_ends_leaves_no_session_in_which_nothing_was_said(api) -> None:
+    store = GatedStore()
+    async with api(ScriptedProvider().text("One."), store=store) as client:
+        async with client.connected(post("/runs", asked("go"))):
+            await store.asked.wait()
+        store.gate.set()
+        with trio.fail_after(10):
+            while not store.opened:
+                await trio.lowlevel.checkpoint()
+        store.gate.set()
+        said = (await client.run("go"))["session_id"]
+    assert [entry.session_id for entry in (await store.list())[0]] == [said]
 
 
 @pytest.mark.covers("ACPH-16")

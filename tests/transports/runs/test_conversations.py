@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from aar.errors import SessionInUse
 from aar.messages.settings import AgentConfig
@@ -68,8 +69,8 @@ async def test_whenever_somebody_leaves_while_a_session_is_opened_it_is_ours_or_
     assert lost == []
 
 
-async def test_one_that_nobody_waits_for_any_more_is_let_go_like_an_idle_one(
-    tmp_path: Path, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+async def test_one_that_nobody_waits_for_any_more_is_let_go_and_leaves_nothing(
+    tmp_path: Path, autojump_clock: Any
 ) -> None:
     store = GatedStore()
     async with open_runtime(AgentConfig(), provider=ScriptedProvider(), store=store, home=tmp_path) as runtime:
@@ -83,7 +84,38 @@ async def test_one_that_nobody_waits_for_any_more_is_let_go_like_an_idle_one(
         assert scope.cancelled_caught
         store.gate.set()
         await trio.sleep(200.0)
-        assert [await is_free(store, one) for one in store.opened] == [True]
+        assert len(store.opened) == 1
+        assert await store.list() == ([], "")
+        assert not [name for name in runtime.registry.names() if name.startswith("session:")]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_of_the_sessions_that_are_let_go_only_those_stay_in_which_something_was_said(
+    tmp_path: Path, autojump_clock: Any, *, is_over: bool
+) -> None:
+    """Also where the last run that came to it was cancelled, and where it is not ours but was found."""
+    store, said = MemoryStore(), {}
+    async with open_runtime(
+        AgentConfig(), provider=ScriptedProvider().text("x").forever(), store=store, home=tmp_path
+    ) as runtime:
+        found = (await runtime.sessions.open(str(tmp_path))).session_id
+        await runtime.sessions.close(found)
+        conversations = Conversations(runtime.sessions, runtime.start, str(tmp_path))
+        for name, joins in (("blank", 1), ("used", 1), ("used and joined again", 2)):
+            for number in range(joins):
+                async with conversations.joined(said.get(name)) as conversation:
+                    said[name] = conversation.handle.session_id
+                    if name != "blank" and not number:
+                        await conversation.handle.prompt("go")
+        async with conversations.joined(found):
+            pass
+        if is_over:
+            await conversations.let_go_of_blank_ones()
+        else:
+            runtime.start("idle-sessions", conversations.let_go_of_idle_ones)
+            await trio.sleep(200.0)
+        kept = {entry.session_id for entry in (await store.list())[0]}
+        assert kept == {found, said["used"], said["used and joined again"]}
 
 
 async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
