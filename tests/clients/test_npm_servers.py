@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from socket import create_server
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import pytest
+import trio
 
 from aar.messages.events import ToolResult
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig, SafetyConfig
 from aar.testing import ScriptedProvider, facts_of, open_test_runtime
+from tests.mcp.test_sessions_with_servers import told
+from tests.transports.cli.conftest import PATIENCE
 
 pytestmark = pytest.mark.clients
 UNASKED = AgentConfig(tools={"enabled_builtins": []}, safety=SafetyConfig(require_approval_for_execute=False))
@@ -68,3 +76,56 @@ async def test_the_server_for_files_reads_and_writes_in_its_folder_alone(from_np
         assert "remember the milk" in results[0].output
         assert "outside the allowed paths" in results[2].output  # Aar asks its own policy first
     assert (folder / "new.txt").read_text() == "made\n"
+
+
+# The package leaves generators of httpx2 to Trio when a stream breaks; Trio closes them, and says so.
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <async_generator object:pytest.PytestUnraisableExceptionWarning"
+)
+async def test_a_server_at_an_address_that_is_killed_and_started_again_is_used_again(
+    installed: Path, tmp_path: Path
+) -> None:
+    """It keeps sessions, and answers 400 to one that it does not know."""
+    program = installed / "node_modules" / ".bin" / "mcp-server-everything"
+    with create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = McpServer(name="it", transport="http", url=f"http://127.0.0.1:{port}/mcp")
+    provider = ScriptedProvider()
+    for message in ("one", "two", "three"):
+        provider.call("echo", message=message).text("Done.")
+    async with open_test_runtime(provider, UNASKED, home=tmp_path / "home") as runtime:
+        async with listening(program, port):
+            session = await runtime.sessions.open(str(tmp_path), mcp_servers=(server,))
+            await session.mcp_servers(wait=True)
+            await session.prompt("use it")
+        with trio.fail_after(PATIENCE):
+            await session.prompt("use what is gone")
+            async with listening(program, port):
+                await told(session, "is connected now")
+                await session.prompt("use it again")
+    results = [event.output for event in facts_of(session) if isinstance(event, ToolResult)]
+    lost = "McpUnavailable: MCP server 'it' was lost: the connection was closed. It is tried again by itself"
+    assert results == ["Echo: one", f"Error [exception]: {lost}", "Echo: three"]
+    gc.collect()  # what is left behind is found here, and not in some other test
+
+
+@asynccontextmanager
+async def listening(program: Path, port: int) -> AsyncIterator[None]:
+    """The server with everything at this port, from when it listens until it is killed."""
+    command = [str(program), "streamableHttp"]
+    environment = {**os.environ, "PORT": str(port)}
+    process = await trio.lowlevel.open_process(command, env=environment, stdout=DEVNULL, stderr=PIPE)
+    try:
+        assert process.stderr is not None
+        said = b""
+        with trio.fail_after(PATIENCE):
+            while b"listening on port" not in said:
+                said += (part := await process.stderr.receive_some())
+                assert part, said
+        yield
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+        if process.stderr is not None:
+            await process.stderr.aclose()
