@@ -22,14 +22,17 @@ def _ending() -> list[signal.Signals]:
     return [one for one in numbers if one != signal.SIGHUP or signal.getsignal(one) is not signal.SIG_IGN]
 
 
-def leave_on_signals() -> None:
-    """Until an event loop takes them over, a signal ends the process with 128 and its number: nothing has begun yet."""
+def leave_on_signals(code: int | None = None) -> None:
+    """Until an event loop takes them over, a signal ends the process: nothing has begun yet.
+
+    Without a `code` that of its end is 128 and the number of the signal.
+    """
+
+    def leave(number: int, _: object) -> None:
+        os._exit(128 + number if code is None else code)
+
     for number in _ending():
-        signal.signal(number, _leave)
-
-
-def _leave(number: int, _: object) -> None:
-    os._exit(128 + number)
+        signal.signal(number, leave)
 
 
 async def watch_signals(end: Callable[[int], None], *, task_status: trio.TaskStatus[None]) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 from typing import TYPE_CHECKING
 
 from aar.transports.acp.frames import RpcError, decoded, encoded, is_request_id
 from aar.transports.acp.handshake import Greeting, capabilities_of, initialize_result
+from aar.transports.signals import leave_on_signals
 from aar.transports.stdio.lines import LineBuffer
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def acp(*, flags: SettingFlags, mcp: Path | None = None) -> int:
 
     `mcp` is a file of MCP servers that every session gets, instead of the user's own.
     """
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _leave)  # until the event loop takes them over: nothing has begun yet
+    leave_on_signals(code=0)
     try:
         greeting = _greet()
     except OSError:  # nobody is there to read the answer, or to say anything
@@ -39,10 +38,6 @@ def acp(*, flags: SettingFlags, mcp: Path | None = None) -> int:
     from aar.transports.acp.process import serve_process
 
     return serve_process(flags, mcp, greeting)
-
-
-def _leave(*_: object) -> None:
-    os._exit(0)
 
 
 def _greet() -> Greeting:

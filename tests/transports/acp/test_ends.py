@@ -313,6 +313,19 @@ async def test_a_signal_right_behind_the_first_answer_is_a_proper_end(editor, nu
         assert await client.end() == 0
 
 
+async def test_after_nohup_it_stays_when_its_terminal_is_closed(editor, place, model):
+    was = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with editor(cold=True) as client:
+            signal.signal(signal.SIGHUP, was)
+            session = await client.new(place.project)
+            client.process.send_signal(signal.SIGHUP)
+            model.says("Still here.")
+            assert await client.prompt(session, "there?") == "end_turn"
+    finally:
+        signal.signal(signal.SIGHUP, was)
+
+
 async def test_a_signal_to_a_program_that_is_ending_does_not_cut_it_short(editor, place, tmp_path):
     is_closing, has_closed = tmp_path / "closing", tmp_path / "closed"
     os.mkfifo(is_closing)
