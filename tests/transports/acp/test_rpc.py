@@ -15,7 +15,6 @@ from aar.errors import ClientGone, SessionError
 from aar.transports.acp.calls import Reply
 from aar.transports.acp.frames import RpcError, decoded, encoded
 from aar.transports.acp.rpc import Connection
-from aar.transports.stdio.lines import LineBuffer
 
 PIECES = st.lists(st.binary(min_size=1, max_size=40), max_size=8)
 
@@ -138,26 +137,6 @@ def test_data_without_end_is_cut_at_some_depth():
     for _ in range(100_000):
         deep = [deep]
     assert b"\xe2\x80\xa6" in encoded({"value": deep})
-
-
-@given(st.lists(st.binary(max_size=20)), st.integers(1, 7))
-def test_lines_are_the_same_however_they_were_cut(lines, size):
-    data = b"".join(line.replace(b"\n", b"") + b"\n" for line in lines)
-    buffer, found = LineBuffer(), []
-    for at in range(0, len(data), size):
-        buffer.feed(data[at : at + size])
-        found += buffer.lines()
-    assert found == [line for line in (one.strip() for one in data.split(b"\n")) if line]
-
-
-def test_a_line_without_end_is_not_kept(monkeypatch):
-    monkeypatch.setattr("aar.transports.stdio.lines.LONGEST_LINE", 100)
-    buffer = LineBuffer()
-    for _ in range(50):
-        buffer.feed(b"x" * 10)
-        assert list(buffer.lines()) == []
-    buffer.feed(b"x\nnext\n")
-    assert list(buffer.lines()) == [None, b"next"]
 
 
 async def test_errors_of_every_kind_are_answers_and_the_rest_goes_on():
