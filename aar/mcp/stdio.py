@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from aar.mcp.bounds import MESSAGE_LIMIT, Oversize, excess
+from aar.mcp.pace import Pace
 from aar.mcp.repair import repaired
 from aar.messages.mcp import McpServer
 from aar.processes.group import Process, open_process
@@ -31,12 +32,14 @@ ENDLESS = 8  # times the longest message: a line that is longer has no end
 LARGE = 1024 * 1024  # bytes of a message that a thread reads, so that the others need not wait
 OUTBOX = 64  # messages that wait until the server reads
 SWAMPED = 256  # more that wait for room among those: the server asks, and does not read the answers
+OTHERS_TURN = 100  # lines, after which everybody else comes first
 EOF_GRACE = 1.0  # seconds between the end of its input and SIGTERM
 TERM_GRACE = 0.5  # seconds between SIGTERM and SIGKILL
 EXIT_SECONDS = 1.0  # between the end of a server's output and its own
 LATE_SECONDS = 0.2  # for what stands in the pipe of a server that has ended
 LOGGED_LINES = 1000  # of standard error and of what is no message, per process
 LOGGED_LENGTH = 500
+NOISE_EVERY = 0.003  # seconds between two pieces of 64 KiB of what is not logged any more
 LAST_WORDS = 2000  # characters of standard error that a reason may repeat
 
 logger = logging.getLogger(__name__)
@@ -115,13 +118,16 @@ class StdioLink:
     async def _read(
         self, process: Process, incoming: MemoryObjectSendStream[Any], outgoing: _Outgoing, scope: trio.CancelScope
     ) -> None:
-        lines = _Lines(self._line_limit)
+        lines, pace = _Lines(self._line_limit), Pace()
         with scope, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for piece in process.stdout:
                 if self.ended.is_set():
                     continue  # a goodbye that nobody wants any more, but the pipe must not fill
-                for line in lines.add(bytes(piece)):
+                await pace.keep(piece.count(b"\n"))
+                for number, line in enumerate(lines.add(bytes(piece)), 1):
                     await self._take(line, incoming, outgoing)
+                    if not number % OTHERS_TURN:
+                        await trio.lowlevel.checkpoint()
                 if lines.is_over:
                     self._end(f"it sent a message of more than {ENDLESS * self._line_limit:,} bytes", incoming)
         with trio.move_on_after(EXIT_SECONDS):  # the end of its output is nearly always that of the process
@@ -315,9 +321,11 @@ class _LastWords:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async for piece in stream:
                 self._keep(bytes(piece).decode(errors="replace"))
+                if self._logged > LOGGED_LINES:
+                    await trio.sleep(NOISE_EVERY)
 
     def _keep(self, text: str) -> None:
-        for line in text.splitlines():
+        for line in text.splitlines() if self._logged <= LOGGED_LINES else ():
             self.log("says", line)
         self._kept.append(text[-LAST_WORDS:])
         self._size += len(self._kept[-1])

@@ -17,6 +17,7 @@ import httpx2
 import trio
 
 from aar.mcp.bounds import MESSAGE_LIMIT, VALUES_LIMIT, excess, values
+from aar.mcp.pace import Pace
 from aar.mcp.repair import whole_characters
 
 __all__ = ["BoundedTransport", "proxy_for"]
@@ -99,6 +100,7 @@ class _Events(httpx2.AsyncByteStream):
         self._size = 0
         self._end = b""  # of what was handed on: a blank line may be cut in two
         self._values = 0
+        self._pace = Pace()
 
     def __aiter__(self) -> _Events:
         return self
@@ -111,6 +113,7 @@ class _Events(httpx2.AsyncByteStream):
             lines = self._taken(len(self._begun)) if piece is None else self._whole(piece)
             if lines:
                 self._count(lines)
+                await self._pace.keep(lines.count(b"\n"))
                 return whole_characters(lines)
 
     def _whole(self, piece: bytes) -> bytes:

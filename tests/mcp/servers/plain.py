@@ -110,6 +110,9 @@ def call(request: dict) -> None:
         case "flood":  # notifications from now on, for ever, of a method with parameters
             threading.Thread(target=flood, args=(arguments["method"], arguments.get("params", {})), daemon=True).start()
             answer(request, text("it flows"))
+        case "pour":
+            threading.Thread(target=pour, daemon=True).start()
+            answer(request, text("it pours"))
         case "sample":
             ROOTS.append(request)
             params = {"messages": [], "maxTokens": 10}
@@ -140,6 +143,16 @@ def call(request: dict) -> None:
             answer(request, text(str(child.pid)))
         case _:
             answer(request, text(json.dumps(arguments, sort_keys=True)))
+
+
+def pour() -> None:
+    """Small notifications, as fast as it goes, for ever."""
+    note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+    while True:
+        with LOCK:
+            sys.stdout.write(f"{note}\n" * 500)
+            sys.stdout.flush()
+        time.sleep(0.0005)  # or the others in this program would never get the lock
 
 
 def flood(method: str, params: dict) -> None:

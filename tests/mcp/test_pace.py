@@ -1,0 +1,41 @@
+"""Servers that talk without end: they are read slowly, and take little of the processor."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import trio
+
+from aar.mcp.connection import Connection
+from aar.mcp.pace import LINES_AT_ONCE, LINES_PER_SECOND, LONGEST_PAUSE, Pace
+from aar.processes.environment import child_environment
+
+
+async def waited(pace: Pace, lines: int) -> float:
+    before = trio.current_time()
+    await pace.keep(lines)
+    return trio.current_time() - before
+
+
+async def test_a_burst_is_free_and_what_follows_is_read_at_its_pace(autojump_clock) -> None:
+    pace = Pace()
+    assert await waited(pace, LINES_AT_ONCE) == 0
+    assert await waited(pace, LINES_PER_SECOND // 2) == pytest.approx(0.5)
+    assert await waited(pace, LINES_PER_SECOND // 2) == pytest.approx(0.5)
+    assert await waited(pace, 100 * LINES_PER_SECOND) == pytest.approx(LONGEST_PAUSE)
+    await trio.sleep(1_000)
+    assert await waited(pace, LINES_AT_ONCE) == 0
+
+
+async def test_a_flood_takes_little_of_the_processor_and_calls_are_answered(plain, tmp_path) -> None:
+    connection = Connection(plain(), cwd=str(tmp_path), env=child_environment())
+    with trio.fail_after(60):
+        async with connection.open():
+            await connection.call("pour", {}, limit=100)
+            await trio.sleep(1)  # the burst that everybody may have
+            began, before = time.process_time(), trio.current_time()
+            assert (await connection.call("echo", {"a": 1}, limit=100)).text == '{"a": 1}'
+            await trio.sleep(1)
+            used = (time.process_time() - began) / (trio.current_time() - before)
+    assert used < 0.4
