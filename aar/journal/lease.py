@@ -53,7 +53,7 @@ def take_lease(session_id: str, folder: int) -> Lease:
                 holder = _holder(file)
             finally:
                 os.close(file)
-            raise SessionInUse(f"Session {session_id} is in use by {holder}.") from error
+            raise SessionInUse(f"Session {session_id} is in use by {holder}. Close it there first.") from error
         except BaseException:
             os.close(file)
             raise

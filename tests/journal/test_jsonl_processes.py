@@ -240,7 +240,7 @@ async def test_a_session_whose_lock_was_removed_harms_nothing_of_the_one_who_too
 async def test_whatever_a_lock_file_says_its_session_is_in_use(tmp_path: Path, words: str) -> None:
     async with JsonlStore(tmp_path).open("s", create=True):
         (tmp_path / "s.lock").write_text(words)
-        with pytest.raises(SessionInUse, match=r"^Session s is in use by another process\.$"):
+        with pytest.raises(SessionInUse, match=r"^Session s is in use by another process\. Close it there first\.$"):
             async with JsonlStore(tmp_path).open("s", create=True):
                 pass
 
