@@ -105,7 +105,8 @@ class _Line:
             began = trio.current_time()
             reason = redact(await self._connect(), _secrets(self._server))
             logger.info("MCP server %s: %s", self._server.name, reason)
-            wait = FIRST_WAIT if trio.current_time() - began > max(STEADY, wait) else wait
+            is_steady = self._was_connected and trio.current_time() - began > max(STEADY, wait)
+            wait = FIRST_WAIT if is_steady else wait
             self._next_try = trio.current_time() + wait
             self._failures += not self._was_connected
             self._known.note(state="failed", reason=reason)
