@@ -1,8 +1,6 @@
-"""Servers that talk without end: they are read slowly, and take little of the processor."""
+"""Servers that talk without end: they are read slowly."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 import trio
@@ -28,14 +26,10 @@ async def test_a_burst_is_free_and_what_follows_is_read_at_its_pace(autojump_clo
     assert await waited(pace, LINES_AT_ONCE) == 0
 
 
-async def test_a_flood_takes_little_of_the_processor_and_calls_are_answered(plain, tmp_path) -> None:
+async def test_calls_are_answered_in_the_middle_of_a_flood(plain, tmp_path) -> None:
     connection = Connection(plain(), cwd=str(tmp_path), env=child_environment())
     with trio.fail_after(60):
         async with connection.open():
             await connection.call("pour", {}, limit=100)
-            await trio.sleep(1)  # the burst that everybody may have
-            began, before = time.process_time(), trio.current_time()
-            assert (await connection.call("echo", {"a": 1}, limit=100)).text == '{"a": 1}'
-            await trio.sleep(1)
-            used = (time.process_time() - began) / (trio.current_time() - before)
-    assert used < 0.4
+            for number in range(3):
+                assert (await connection.call("echo", {"a": number}, limit=100)).text == f'{{"a": {number}}}'
