@@ -69,13 +69,15 @@ class Batching:
 
     `side_by_side` threads are out at a time, and what waits is shared out among them; up to `limit` when some are
     stuck. Use 1 for work that only computes or writes, more for work that waits, such as a sync. `glances` allows to
-    stop the loop for a glance: for work that nearly always takes microseconds.
+    stop the loop for a glance: for work that nearly always takes microseconds. With `gathers` whoever comes first
+    waits for one round of the loop, so that all who come in it are shared out evenly: for work that takes longer.
     """
 
-    def __init__(self, limit: int, *, side_by_side: int = 1, glances: bool = False) -> None:
+    def __init__(self, limit: int, *, side_by_side: int = 1, glances: bool = False, gathers: bool = False) -> None:
         self._limit = limit
         self._side_by_side = side_by_side
         self._glances = glances
+        self._gathers = gathers
         self._no_glance_before = 0.0
         self._no_company_before = 0.0
         self._last_owner = ""
@@ -92,9 +94,13 @@ class Batching:
         self._enter_run()
         piece = _Piece(work)
         self._waiting.append(piece)
-        is_slow = self._out < self._limit and trio.current_time() - self._left_at > _SLOW
-        if self._out < self._side_by_side or is_slow:
-            self._depart(self._glance(owner))
+        if self._out < self._side_by_side:
+            if not self._gathers:
+                self._depart(self._glance(owner))
+            elif len(self._waiting) == 1:  # the others wait for the first
+                await self._depart_together()
+        elif self._out < self._limit and trio.current_time() - self._left_at > _SLOW:
+            self._depart()
         if not piece.is_done:
             piece.done = trio.Event()
             await piece.done.wait()
@@ -116,9 +122,16 @@ class Batching:
         self._last_owner = owner
         return 0.0 if is_crowd or now < self._no_glance_before else _GLANCE
 
+    @trio.lowlevel.enable_ki_protection  # an interrupt would leave pieces that nobody takes along
+    async def _depart_together(self) -> None:
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        for threads in range(self._side_by_side - self._out, 0, -1):
+            if self._waiting:
+                self._depart(among=threads)
+
     @trio.lowlevel.enable_ki_protection  # an interrupt at the gate would leave a trip that nobody hears of
-    def _depart(self, glance: float = 0.0) -> None:
-        share = min(_LARGEST, -(-len(self._waiting) // self._side_by_side))
+    def _depart(self, glance: float = 0.0, *, among: int = 0) -> None:
+        share = min(_LARGEST, -(-len(self._waiting) // (among or self._side_by_side)))
         trip, self._waiting = _Trip(self._waiting[:share]), self._waiting[share:]
         token = trio.lowlevel.current_trio_token()
         self._out += 1

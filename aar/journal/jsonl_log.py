@@ -23,7 +23,7 @@ from aar.messages.events import Recorded
 __all__ = ["JsonlLog", "Threads"]
 
 _SHORT = 64 * 1024
-_SYNCS_AT_ONCE = 8  # a disk takes many syncs in one go, but each thread costs as much as a sync of a fast disk
+_SYNCS_AT_ONCE = 4  # a disk takes many syncs in one go, but each thread costs as much as a sync of a fast disk
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +33,7 @@ class Threads:
     def __init__(self, limit: int) -> None:
         self.limiter = trio.CapacityLimiter(limit)
         self.writing = Batching(limit, glances=True)
-        self.syncing = Batching(limit, side_by_side=_SYNCS_AT_ONCE)
+        self.syncing = Batching(limit, side_by_side=_SYNCS_AT_ONCE, gathers=True)
 
 
 class _Job:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -243,3 +244,45 @@ async def test_whoever_leaves_the_gate_hears_of_the_return_once(
             await batching.run(lambda number=number: done.append(number))
     assert done == list(range(300))
     assert batching._out == 0
+
+
+# --- one round for all --------------------------------------------------------------------------
+
+
+async def test_those_who_come_in_one_round_are_shared_out_evenly() -> None:
+    batching = Batching(8, side_by_side=4, gathers=True)
+    by_thread: dict[int, list[int]] = {}
+    meet = threading.Barrier(4)  # all four threads are out at the same time
+    met: set[int] = set()
+
+    def work(number: int) -> None:
+        here = threading.get_ident()
+        if here not in met:
+            met.add(here)
+            meet.wait(20)
+        by_thread.setdefault(here, []).append(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(16):
+            nursery.start_soon(batching.run, partial(work, number))
+    assert sorted(len(numbers) for numbers in by_thread.values()) == [4, 4, 4, 4]
+    assert sorted(number for numbers in by_thread.values() for number in numbers) == list(range(16))
+
+
+async def test_one_that_is_cancelled_while_it_gathers_still_takes_the_others_along() -> None:
+    batching = Batching(8, side_by_side=2, gathers=True)
+    done: list[str] = []
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            scope = trio.CancelScope()
+
+            async def first() -> None:
+                with scope:
+                    await batching.run(lambda: done.append("first"))
+
+            nursery.start_soon(first)
+            await trio.lowlevel.checkpoint()
+            scope.cancel()
+            for name in ("second", "third"):
+                await batching.run(partial(done.append, name))
+    assert sorted(done) == ["first", "second", "third"]
