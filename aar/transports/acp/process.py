@@ -109,7 +109,8 @@ class Front:
         return Reply(None)
 
     async def serve(self, call: Call) -> Reply:
-        await self._is_settled.wait()
+        if not self._is_settled.is_set():  # to ask an event that is set costs a trip through the scheduler
+            await self._is_settled.wait()
         if self._agent is None:
             raise RpcError(INTERNAL, self._failure)
         return await self._agent.serve(call)
