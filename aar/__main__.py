@@ -17,8 +17,12 @@ def main() -> None:
             code = _printed(text)
         else:
             import gc
+            import os
             import signal
 
+            from aar.processes.environment import NO_PLUGINS
+
+            os.environ.setdefault(*NO_PLUGINS)
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run_to_code`: nothing has begun yet
             gc.set_threshold(100_000, 20, 20)  # modules make many objects and no garbage: looking for it takes time
             from aar.transports.cli.app import run_command

@@ -6,7 +6,13 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["PROVIDER_SECRETS", "child_environment"]
+__all__ = ["NO_PLUGINS", "PROVIDER_SECRETS", "child_environment"]
+
+NO_PLUGINS = ("PYDANTIC_DISABLE_PLUGINS", "true")
+"""What the program sets for itself alone: to look for plugins of pydantic, it would read the metadata of all packages.
+
+Who wants them there sets the variable to an empty value.
+"""
 
 PROVIDER_SECRETS = frozenset(
     {
@@ -48,7 +54,7 @@ def child_environment(
     passed = {
         name: _LOGIN.sub("", value) if _ENDPOINT.fullmatch(name) and name not in kept else value
         for name, value in source.items()
-        if name in kept or not _is_secret(name)
+        if name in kept or not (_is_secret(name) or (name, value) == NO_PLUGINS)
     }
     return passed | dict(extra or {})
 

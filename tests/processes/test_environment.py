@@ -69,3 +69,10 @@ def test_the_address_of_a_model_server_loses_its_login_and_its_keys(name: str, a
     base = {name: address, "OTHER_URL": "https://ada:own@example.org/?key=own", "ANTHROPIC_API_KEY_FILE": "/a"}
     assert child_environment(base=base) == base | {name: passed}
     assert child_environment(base=base, keep=[name]) == base
+
+
+def test_what_the_program_sets_for_itself_stays_with_it() -> None:
+    base = {"PATH": "/bin", "PYDANTIC_DISABLE_PLUGINS": "true"}
+    assert child_environment(base=base) == {"PATH": "/bin"}
+    of_the_user = {"PATH": "/bin", "PYDANTIC_DISABLE_PLUGINS": "some-plugin"}
+    assert child_environment(base=of_the_user) == of_the_user
