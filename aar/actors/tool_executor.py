@@ -34,7 +34,7 @@ async def run_calls(bench: Workbench, calls: Sequence[ToolCall], progress: Progr
     with errors_alone():
         async with trio.open_nursery() as nursery:
             outbox = Outbox(bench.journal, nursery, is_shared=len(calls) > 1)
-            nursery.start_soon(_run_all, bench, calls, progress, outbox)
+            await _run_all(bench, calls, progress, outbox)
 
 
 async def _run_all(bench: Workbench, calls: Sequence[ToolCall], progress: Progress, outbox: Outbox) -> None:

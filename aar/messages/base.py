@@ -1,6 +1,6 @@
 """What all messages have in common: frozen data with a `type` tag."""
 
-import secrets
+import os
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
@@ -33,17 +33,17 @@ class Request(Generic[R]):
 
 def new_event_id() -> str:
     """12 hexadecimal digits."""
-    return secrets.token_hex(6)
+    return os.urandom(6).hex()
 
 
 def new_turn_id() -> str:
     """12 hexadecimal digits, new for each turn."""
-    return secrets.token_hex(6)
+    return os.urandom(6).hex()
 
 
 def new_session_id() -> str:
     """16 hexadecimal digits."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def new_call_id() -> str:

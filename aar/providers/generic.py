@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlunsplit
 
@@ -109,10 +109,10 @@ class GenericProvider(PostingProvider):
         self._warn_once()
         fields = self._fields
         while True:
-            async with AsyncExitStack() as stack:
-                body = self._body(request, streaming, fields)
-                sent = self._pool.open_stream("POST", self.endpoint, headers=self._sent_headers, content=body)
-                response = await stack.enter_async_context(sent)
+            body = self._body(request, streaming, fields)
+            async with self._pool.open_stream(
+                "POST", self.endpoint, headers=self._sent_headers, content=body
+            ) as response:
                 if response.is_success:
                     self._fields = fields
                     yield response

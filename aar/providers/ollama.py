@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -187,11 +187,10 @@ class OllamaProvider(Provider):
         form = self._form
         while True:
             window = wanted if form.largest is None or wanted is None else min(wanted, form.largest)
-            async with AsyncExitStack() as stack:
-                body = encode_body(self.config, request, form, window=window, streaming=streaming)
-                self._watch_prompt(len(body), request, window)
-                sent = self._pool.open_stream("POST", self._url("/api/chat"), headers=self._sent_headers, content=body)
-                response = await stack.enter_async_context(sent)
+            body = encode_body(self.config, request, form, window=window, streaming=streaming)
+            self._watch_prompt(len(body), request, window)
+            sent = self._pool.open_stream("POST", self._url("/api/chat"), headers=self._sent_headers, content=body)
+            async with sent as response:
                 if response.is_success:
                     yield _Sent(response, window)
                     return

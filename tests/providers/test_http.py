@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -75,6 +76,28 @@ async def test_a_request_streams_its_answer(server: Any) -> None:
     await pool.aclose()
     [request] = server.requests
     assert (request.method, request.path, request.headers["x"], request.body) == ("POST", "/p", "1", b"body")
+
+
+async def test_a_name_and_a_password_in_the_address_become_basic_authentication(server: Any) -> None:
+    server.sends(b"for anybody")
+    pool = HttpPool()
+    address = server.url.replace("http://", "http://us%40er:p%3Aw@")
+    async with pool.open_stream("GET", address, headers={"authorization": "Bearer other"}) as response:
+        await response.aread()
+    await pool.aclose()
+    [request] = server.requests
+    assert request.headers["authorization"] == "Basic " + base64.b64encode(b"us@er:p:w").decode()
+
+
+async def test_no_cookie_is_kept_from_one_request_to_the_next(server: Any) -> None:
+    for _ in range(2):
+        server.sends(b"done", set_cookie="who=you; Path=/")
+    pool = HttpPool()
+    for _ in range(2):
+        async with pool.open_stream("GET", server.url) as response:
+            await response.aread()
+    await pool.aclose()
+    assert ["cookie" in request.headers for request in server.requests] == [False, False]
 
 
 async def test_a_pool_that_is_closed_lets_requests_end_and_closes_their_connections_then(server: Any) -> None:
