@@ -21,8 +21,8 @@ from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, Pr
 from aar.messages.tools import ErrorCategory
 from aar.safety.own_files import NOTABLE, PROTECTED
 from aar.tools import builtin_tools
-from aar.transports.cli import exits
-from aar.transports.cli.exits import code_of_stop
+from aar.transports.program import exits
+from aar.transports.program.exits import code_of_stop
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("*.md")])

@@ -13,8 +13,8 @@ import httpx2
 import pytest
 import trio
 
-from aar.transports.cli.exits import Told
-from aar.transports.stopping import open_stop
+from aar.transports.program.exits import Told
+from aar.transports.program.stopping import open_stop
 from tests.transports.cli.conftest import ROOT, Model, Place, flags, model, place, started
 
 __all__ = ["flags", "model", "place", "started"]

@@ -27,7 +27,7 @@ from aar.transports.acp.frames import (
     error_answer,
     is_request_id,
 )
-from aar.transports.cli.exits import leaves
+from aar.transports.program.exits import leaves
 from aar.transports.stdio.outbox import Outbox
 
 __all__ = ["Call", "Calls", "Peer", "Reply", "call_of", "invalid"]

@@ -15,12 +15,12 @@ from aar.logs import configure_logging
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import open_runtime, session_store
-from aar.transports.cli.exits import Told
-from aar.transports.cli.finding import with_model
-from aar.transports.cli.flags import SettingFlags
-from aar.transports.cli.home import home_folder
-from aar.transports.cli.opening import here, loaded_settings, watched
-from aar.transports.cli.servers import named_servers
+from aar.transports.program.exits import Told
+from aar.transports.program.finding import with_model
+from aar.transports.program.flags import SettingFlags
+from aar.transports.program.home import home_folder
+from aar.transports.program.servers import named_servers
+from aar.transports.program.settings import here, loaded_settings, watched
 
 __all__ = ["House", "open_house"]
 

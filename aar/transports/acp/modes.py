@@ -9,9 +9,9 @@ from collections.abc import Container
 from typing import Any
 
 from aar.catalogue import profiles_of
+from aar.config.switching import model_patch
 from aar.messages.settings import AgentConfig, ProviderConfig, SafetyConfig
 from aar.transports.acp.params import refused
-from aar.transports.cli.models import model_patch
 
 __all__ = ["mode_of", "mode_patch", "model_change", "modes_of", "option_patch", "options_of"]
 

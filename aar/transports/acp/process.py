@@ -14,14 +14,14 @@ from aar.transports.acp.calls import Call, Reply
 from aar.transports.acp.frames import INTERNAL, NO_SUCH_METHOD, RpcError
 from aar.transports.acp.handshake import ClientCapabilities, Greeting, capabilities_of, initialize_result
 from aar.transports.acp.rpc import Connection
-from aar.transports.cli.exits import DONE, leaves, run_to_code
-from aar.transports.cli.sentences import sentence
-from aar.transports.signals import watch_signals
+from aar.transports.program.exits import DONE, leaves, run_to_code
+from aar.transports.program.sentences import sentence
+from aar.transports.program.signals import watch_signals
 from aar.transports.stdio.streams import Outlet, read_some, take_stdio
 
 if TYPE_CHECKING:
     from aar.transports.acp.agent import Agent
-    from aar.transports.cli.flags import SettingFlags
+    from aar.transports.program.flags import SettingFlags
 
 __all__ = ["METHODS", "Front", "serve_process"]
 

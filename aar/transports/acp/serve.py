@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from aar.transports.acp.frames import RpcError, decoded, encoded, is_request_id
 from aar.transports.acp.handshake import Greeting, capabilities_of, initialize_result
-from aar.transports.signals import leave_on_signals
+from aar.transports.program.signals import leave_on_signals
 from aar.transports.stdio.lines import LineBuffer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aar.transports.cli.flags import SettingFlags
+    from aar.transports.program.flags import SettingFlags
 
 __all__ = ["acp"]
 

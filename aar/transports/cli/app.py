@@ -60,8 +60,8 @@ def run_command(arguments: Sequence[str]) -> int:
     try:
         command, bound, _ = build_app().parse_args(words)
     except CycloptsError as error:
-        from aar.transports.cli.exits import USAGE, complain
         from aar.transports.cli.mistakes import mistake
+        from aar.transports.program.exits import USAGE, complain
 
         complain(mistake(error))
         return USAGE

@@ -16,7 +16,7 @@ from aar.messages.approvals import DecisionName
 from aar.messages.events import ApprovalRequested, ApprovalResolved, Event, TurnEnded
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
-from aar.transports.cli.screen import Screen
+from aar.transports.program.screen import Screen
 
 __all__ = ["Approver", "described"]
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 import trio
 
 from aar.client import SessionHandle
+from aar.config.switching import model_patch
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError
 from aar.messages.events import UserMessage
 from aar.messages.settings import AgentConfig
 from aar.transports.cli.approve import Approver
-from aar.transports.cli.exits import DONE, USAGE, leaves, run_to_code
-from aar.transports.cli.flags import Flags
 from aar.transports.cli.line_editor import LineEditor
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
-from aar.transports.cli.models import model_listing, model_patch
-from aar.transports.cli.opening import Conversation, loaded_settings, open_conversation, two_sessions
+from aar.transports.cli.models import model_listing
+from aar.transports.cli.opening import Conversation, open_conversation, two_sessions
 from aar.transports.cli.render import Renderer
 from aar.transports.cli.run import tell_attached, with_files
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.sentences import sentence
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
+from aar.transports.program.exits import DONE, USAGE, leaves, run_to_code
+from aar.transports.program.flags import Flags
+from aar.transports.program.screen import Screen
+from aar.transports.program.sentences import sentence
+from aar.transports.program.settings import loaded_settings
 
 __all__ = ["chat"]
 

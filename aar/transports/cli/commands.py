@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from aar.transports.cli.flags import Flags, HttpFlags, LogFlags, McpFile, PromptFlags, SettingFlags
+from aar.transports.program.flags import Flags, HttpFlags, LogFlags, McpFile, PromptFlags, SettingFlags
 
 __all__ = [
     "acp",
@@ -219,14 +219,14 @@ def version() -> int:
 def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) -> int:
     """Serve an editor over the Agent Client Protocol, or programs over HTTP."""
     if http.http:
-        from aar.transports.signals import leave_on_signals
+        from aar.transports.program.signals import leave_on_signals
 
         leave_on_signals()
         from aar.transports.acp_http.serve import serve_http
 
         return serve_http(http=http, flags=flags)
     if http.given():
-        from aar.transports.cli.exits import USAGE, complain
+        from aar.transports.program.exits import USAGE, complain
 
         complain(f"{http.given()[0]} is for serving over HTTP: add --http.")
         return USAGE
@@ -239,11 +239,11 @@ def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) 
 def mcp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) -> int:
     """Offer Aar to other agents as an MCP server, over standard input and output or over HTTP."""
     if http.given() and not http.http:
-        from aar.transports.cli.exits import USAGE, complain
+        from aar.transports.program.exits import USAGE, complain
 
         complain(f"{http.given()[0]} is for serving over HTTP: add --http.")
         return USAGE
-    from aar.transports.signals import leave_on_signals
+    from aar.transports.program.signals import leave_on_signals
 
     leave_on_signals()
     if not http.http:
@@ -258,6 +258,6 @@ def mcp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) 
 def _tell_a_person(text: str) -> None:
     """For somebody who typed a command that programs start: it would seem to hang."""
     if sys.stdin is not None and sys.stdin.isatty():
-        from aar.transports.cli.exits import complain
+        from aar.transports.program.exits import complain
 
         complain(text)

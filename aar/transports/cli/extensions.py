@@ -15,14 +15,14 @@ from aar.extensions.loading import Loaded
 from aar.extensions.looking import Listed, Places, chosen_source, inspect_extension, list_extensions, trust
 from aar.extensions.sources import Source
 from aar.extensions.trust import TrustFile
-from aar.transports.cli.exits import DONE, FAILED, run_to_code
-from aar.transports.cli.home import home_folder
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
-from aar.transports.cli.opening import here
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.sentences import sentence
 from aar.transports.cli.signals import open_interrupts
+from aar.transports.program.exits import DONE, FAILED, run_to_code
+from aar.transports.program.home import home_folder
+from aar.transports.program.screen import Screen
+from aar.transports.program.sentences import sentence
+from aar.transports.program.settings import here
 
 __all__ = ["inspect", "install", "listing", "trust_them"]
 

@@ -6,10 +6,10 @@ import trio
 
 from aar.config.starter import write_starter_files
 from aar.errors import ConfigError
-from aar.transports.cli.exits import DONE, FAILED, complain, run_to_code
-from aar.transports.cli.home import home_folder
 from aar.transports.cli.look import look_for
-from aar.transports.cli.screen import Screen
+from aar.transports.program.exits import DONE, FAILED, complain, run_to_code
+from aar.transports.program.home import home_folder
+from aar.transports.program.screen import Screen
 
 __all__ = ["init"]
 

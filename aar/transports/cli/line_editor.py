@@ -18,7 +18,7 @@ import trio
 
 from aar.transports.cli.editing import EditedLine, Pressed, keys_in
 from aar.transports.cli.lines import Lines
-from aar.transports.cli.screen import Screen
+from aar.transports.program.screen import Screen
 
 __all__ = ["LineEditor"]
 

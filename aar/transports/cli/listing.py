@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from aar.display import plain
 from aar.errors import SessionNotFound
 from aar.messages.events import AgentState
-from aar.transports.cli.screen import Screen
+from aar.transports.program.screen import Screen
 
 __all__ = ["Entry", "Pages", "heading", "line", "whole_id"]
 

@@ -7,12 +7,12 @@ import os
 from aar.config import Loaded
 from aar.display import plain
 from aar.local import SMALL_MODEL_REMARK, find_model, install_model, installed_models
-from aar.transports.cli.exits import DONE, run_to_code
-from aar.transports.cli.flags import LogFlags
-from aar.transports.cli.home import home_folder
-from aar.transports.cli.opening import loaded_settings
-from aar.transports.cli.screen import Screen
 from aar.transports.cli.signals import open_interrupts
+from aar.transports.program.exits import DONE, run_to_code
+from aar.transports.program.flags import LogFlags
+from aar.transports.program.home import home_folder
+from aar.transports.program.screen import Screen
+from aar.transports.program.settings import loaded_settings
 
 __all__ = ["install", "status"]
 

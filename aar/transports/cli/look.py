@@ -8,7 +8,7 @@ from __future__ import annotations
 from io import StringIO
 from typing import Any, Protocol
 
-from aar.transports.cli.screen import Screen
+from aar.transports.program.screen import Screen
 
 __all__ = ["Look", "look_for"]
 

@@ -1,26 +1,10 @@
-"""`/model`: which model is in use, which ones there are, and what to change to use another."""
+"""`/model` without a name: which model is in use, and which ones there are."""
 
 from __future__ import annotations
 
-from typing import Any
+from aar.messages.settings import AgentConfig
 
-from aar.config import API_KEY_VARIABLES
-from aar.errors import InvalidSetting
-from aar.messages.settings import AgentConfig, ProviderConfig
-
-__all__ = ["model_listing", "model_patch"]
-
-_KNOWN = {*API_KEY_VARIABLES, "ollama", "local"}
-_OPEN = {"generic", "ollama", "local"}  # these serve models of any name
-_BY_PREFIX = {
-    "claude": "anthropic",
-    "gpt-": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "chatgpt": "openai",
-    "gemini": "gemini",
-}
+__all__ = ["model_listing"]
 
 
 def model_listing(config: AgentConfig) -> str:
@@ -32,31 +16,3 @@ def model_listing(config: AgentConfig) -> str:
     if not config.providers:
         lines.append("  No profiles: name some under `providers` in the config file to switch between them.")
     return "\n".join([*lines, ""])
-
-
-def model_patch(config: AgentConfig, name: str) -> dict[str, Any]:
-    """The change that makes this model the active one.
-
-    `name` is a key of `providers`, `provider/model`, or a model's name: one that tells its vendor goes there, unless
-    the active provider serves models of any name or has an address of its own. Raises `InvalidSetting`.
-    """
-    active = config.resolve_provider()
-    if name in config.providers:
-        return {"provider": name}
-    provider, slash, model = name.partition("/")
-    if slash and model and provider in _KNOWN:
-        return _switched(active, provider, model)
-    if active.base_url or active.name in _OPEN:
-        return {"provider": {"model": name}}
-    if slash:
-        known = ", ".join(sorted([*_KNOWN, *config.providers]))
-        raise InvalidSetting(f"There is no provider or profile '{provider}'. Known: {known}")
-    vendor = next((vendor for prefix, vendor in _BY_PREFIX.items() if name.startswith(prefix)), "ollama")
-    return _switched(active, vendor, name)
-
-
-def _switched(active: ProviderConfig, provider: str, model: str) -> dict[str, Any]:
-    """Another provider gets nothing of this one's settings; the same one keeps its own."""
-    if provider == active.name:
-        return {"provider": {"model": model}}
-    return {"provider": {"name": provider, "model": model}}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from aar.config import aar_home
 from aar.display import plain
 from aar.messages.settings import AgentConfig
-from aar.transports.cli.exits import DONE, FAILED, run_to_code
-from aar.transports.cli.finding import with_model
-from aar.transports.cli.flags import SettingFlags
-from aar.transports.cli.opening import loaded_settings
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.sentences import for_people
+from aar.transports.program.exits import DONE, FAILED, run_to_code
+from aar.transports.program.finding import with_model
+from aar.transports.program.flags import SettingFlags
+from aar.transports.program.screen import Screen
+from aar.transports.program.sentences import for_people
+from aar.transports.program.settings import loaded_settings
 
 if TYPE_CHECKING:
     from aar.catalogue import Offer, Profile

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from aar.client import SessionHandle, Sessions, extension_problems
-from aar.config import Loaded, merge_config, secret_values
+from aar.config import Loaded, secret_values
 from aar.errors import ConfigError, SessionNotFound
 from aar.logs import configure_logging
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
 from aar.runtime import check_provider, open_runtime, session_store
-from aar.transports.cli.exits import complain
-from aar.transports.cli.finding import with_model
-from aar.transports.cli.flags import Flags, LogFlags
-from aar.transports.cli.home import home_folder
 from aar.transports.cli.listing import Pages, whole_id
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.servers import named_servers, tell_of_servers
+from aar.transports.cli.servers import tell_of_servers
+from aar.transports.program.exits import complain
+from aar.transports.program.finding import with_model
+from aar.transports.program.flags import Flags
+from aar.transports.program.home import home_folder
+from aar.transports.program.screen import Screen
+from aar.transports.program.servers import named_servers
+from aar.transports.program.settings import here, watched
 
-__all__ = ["Conversation", "here", "loaded_settings", "open_conversation", "two_sessions", "watched"]
+__all__ = ["Conversation", "open_conversation", "two_sessions"]
 
 
 class Conversation(NamedTuple):
@@ -34,34 +35,12 @@ class Conversation(NamedTuple):
     remark: str = ""
 
 
-def loaded_settings(flags: LogFlags) -> Loaded:
-    """Settings from these flags, the environment and the file; logging is on when this returns.
-
-    Raises `ConfigError`. Warnings about the file go to standard error.
-    """
-    home_folder()
-    loaded = merge_config(file=flags.config, flags=flags.settings())
-    config = loaded.config
-    configure_logging(config.log_level, config.log_file, secrets=secret_values(config))
-    for warning in loaded.warnings:
-        complain(warning)
-    return loaded
-
-
 def two_sessions(flags: Flags) -> bool:
     """Whether the flags ask for two sessions at once; then the user has been told."""
     if flags.session is not None and flags.resume:
         complain("--session and --continue name two sessions: give one of them.")
         return True
     return False
-
-
-def here() -> str:
-    """The folder that a new session works in: this one, with links resolved."""
-    try:
-        return os.path.realpath(os.getcwd())
-    except FileNotFoundError as error:
-        raise ConfigError("This folder does not exist any more: change to another one.") from error
 
 
 @asynccontextmanager
@@ -84,14 +63,6 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
             complain(problem)
         await tell_of_servers(handle, servers)
         yield Conversation(handle, config, remark)
-
-
-def watched(loaded: Loaded) -> Loaded:
-    """People are looking, so answers come as they are made, unless the file says otherwise."""
-    if loaded.origins["streaming"] != "default":
-        return loaded
-    config = loaded.config.model_copy(update={"streaming": True})
-    return Loaded(config, loaded.origins, loaded.warnings)
 
 
 async def _session(

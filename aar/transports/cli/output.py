@@ -21,8 +21,8 @@ from aar.messages.events import (
     encode_event,
 )
 from aar.transports.cli.render import Renderer
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.sentences import for_people
+from aar.transports.program.screen import Screen
+from aar.transports.program.sentences import for_people
 
 __all__ = ["JsonReport", "Report", "StreamReport", "TextReport", "event_line", "result_document"]
 

@@ -19,7 +19,7 @@ from aar.messages.events import (
     TurnStarted,
     UserMessage,
 )
-from aar.transports.cli.screen import Screen
+from aar.transports.program.screen import Screen
 
 __all__ = ["Progress"]
 

@@ -24,8 +24,8 @@ from aar.messages.events import (
     TurnEnded,
 )
 from aar.transports.cli.look import look_for
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.sentences import for_people
+from aar.transports.program.screen import Screen
+from aar.transports.program.sentences import for_people
 from aar.usage import format_tokens
 
 __all__ = ["Renderer", "badges", "cut"]

@@ -15,15 +15,16 @@ from aar.errors import AarError, ClientGone
 from aar.messages.settings import AgentConfig
 from aar.runtime import reading_rule
 from aar.transports.cli.approve import Approver
-from aar.transports.cli.exits import USAGE, code_of_stop, complain, leaves, run_to_code
-from aar.transports.cli.flags import Flags
 from aar.transports.cli.lines import Lines
-from aar.transports.cli.opening import Conversation, loaded_settings, open_conversation, two_sessions
+from aar.transports.cli.opening import Conversation, open_conversation, two_sessions
 from aar.transports.cli.output import JsonReport, Report, StreamReport, TextReport
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.sentences import sentence
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
+from aar.transports.program.exits import USAGE, code_of_stop, complain, leaves, run_to_code
+from aar.transports.program.flags import Flags
+from aar.transports.program.screen import Screen
+from aar.transports.program.sentences import sentence
+from aar.transports.program.settings import loaded_settings
 
 __all__ = ["run", "tell_attached", "with_files"]
 

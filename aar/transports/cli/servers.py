@@ -1,32 +1,19 @@
-"""MCP servers on the command line: which ones there are, and what becomes of them."""
+"""What becomes of MCP servers, told at the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import trio
 
 from aar.client import SessionHandle
 from aar.display import plain
 from aar.messages.mcp import McpServer, McpStatus
-from aar.runtime import mcp_servers_of_file
-from aar.transports.cli.exits import complain
+from aar.transports.program.exits import complain
 
-__all__ = ["named_servers", "tell_of_servers"]
+__all__ = ["tell_of_servers"]
 
 PATIENCE = 10.0  # seconds that a command waits for servers before it goes on without them
-
-
-def named_servers(file: Path | None, home: Path) -> tuple[McpServer, ...]:
-    """Those of the file that was given, else of the user's own; what cannot be used there is told.
-
-    Raises `ConfigError` when nothing can be used.
-    """
-    found = mcp_servers_of_file(file, home=home)
-    for problem in found.problems:
-        complain(problem)
-    return found.servers
 
 
 async def tell_of_servers(handle: SessionHandle, servers: Sequence[McpServer]) -> tuple[McpStatus, ...]:

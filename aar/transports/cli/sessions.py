@@ -22,14 +22,14 @@ from aar.messages.events import (
     UserMessage,
 )
 from aar.runtime import session_store
-from aar.transports.cli.exits import DONE, complain, run_to_code
-from aar.transports.cli.flags import LogFlags
-from aar.transports.cli.home import home_folder
 from aar.transports.cli.listing import Pages, heading, line, whole_id
-from aar.transports.cli.opening import here, loaded_settings
 from aar.transports.cli.render import cut
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.sentences import for_people
+from aar.transports.program.exits import DONE, complain, run_to_code
+from aar.transports.program.flags import LogFlags
+from aar.transports.program.home import home_folder
+from aar.transports.program.screen import Screen
+from aar.transports.program.sentences import for_people
+from aar.transports.program.settings import here, loaded_settings
 
 __all__ = ["delete", "export", "listing", "show"]
 

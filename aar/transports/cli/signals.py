@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
-from aar.transports.cli.exits import CANCELLED, HUNG_UP, TERMINATED
+from aar.transports.program.exits import CANCELLED, HUNG_UP, TERMINATED
 
 __all__ = ["AGAIN_WITHIN", "Interrupts", "open_interrupts"]
 

@@ -11,8 +11,8 @@ from aar.client import PromptContent, SessionHandle
 from aar.messages.events import Recorded, TurnEnded
 from aar.transports.cli.approve import Approver
 from aar.transports.cli.progress import Progress
-from aar.transports.cli.screen import Screen
 from aar.transports.cli.signals import Interrupts
+from aar.transports.program.screen import Screen
 
 __all__ = ["TurnView", "take_turn"]
 

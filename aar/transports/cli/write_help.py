@@ -12,8 +12,8 @@ from pathlib import Path
 from cyclopts import App, Argument
 
 from aar.transports.cli.app import build_app
-from aar.transports.cli.flags import LogFlags
 from aar.transports.cli.help import FOLDER
+from aar.transports.program.flags import LogFlags
 
 __all__ = ["help_texts", "main"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from aar.errors import ConfigError
-from aar.transports.cli.flags import HttpFlags
 from aar.transports.http.access import Access, is_loopback
+from aar.transports.program.flags import HttpFlags
 
 __all__ = ["access_of", "host_of", "port_of"]
 

@@ -8,18 +8,18 @@ from typing import Any
 import trio
 
 from aar.errors import ConfigError
-from aar.transports.cli.exits import run_to_code
-from aar.transports.cli.flags import HttpFlags, SettingFlags
-from aar.transports.cli.screen import Screen
 from aar.transports.http.access import Access
 from aar.transports.http.flags import access_of, host_of, port_of
 from aar.transports.http.guarding import Guarded
 from aar.transports.http.listening import listening_sockets
 from aar.transports.http.serving import load_server, serving
 from aar.transports.mcp_server.wires import serve_stdio
+from aar.transports.program.exits import run_to_code
+from aar.transports.program.flags import HttpFlags, SettingFlags
+from aar.transports.program.screen import Screen
+from aar.transports.program.stopping import Stop, open_stop
 from aar.transports.runs.host import DESCRIPTION, Host
 from aar.transports.runs.opening import code_of, host_for, setup_of
-from aar.transports.stopping import Stop, open_stop
 
 __all__ = ["serve_mcp"]
 

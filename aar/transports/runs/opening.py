@@ -9,13 +9,13 @@ from aar.agent import ApprovalResult
 from aar.config import secret_values
 from aar.logs import configure_logging
 from aar.runtime import check_provider, session_store
-from aar.transports.cli.exits import DONE, FAILED, complain
-from aar.transports.cli.finding import with_model
-from aar.transports.cli.flags import SettingFlags
-from aar.transports.cli.home import home_folder
-from aar.transports.cli.opening import here, loaded_settings, watched
-from aar.transports.cli.screen import Screen
-from aar.transports.cli.servers import named_servers
+from aar.transports.program.exits import DONE, FAILED, complain
+from aar.transports.program.finding import with_model
+from aar.transports.program.flags import SettingFlags
+from aar.transports.program.home import home_folder
+from aar.transports.program.screen import Screen
+from aar.transports.program.servers import named_servers
+from aar.transports.program.settings import here, loaded_settings, watched
 from aar.transports.runs.host import Host, Setup
 
 __all__ = ["code_of", "host_for", "setup_of"]

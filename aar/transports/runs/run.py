@@ -10,7 +10,7 @@ from uuid import uuid4
 import trio
 
 from aar.messages.events import AssistantMessage, ErrorEvent, Event, StepRestarted, StreamChunk
-from aar.transports.cli.sentences import for_people
+from aar.transports.program.sentences import for_people
 from aar.transports.runs.request import RunRequest
 
 __all__ = ["Run", "Status", "message", "status_after"]

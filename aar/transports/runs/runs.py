@@ -14,9 +14,9 @@ from aar.client import SessionHandle
 from aar.errors import AarError
 from aar.messages.events import ApprovalRequested, TurnEnded
 from aar.runtime import Runtime, ToolRegistry, toolbox_for
-from aar.transports.cli.exits import leaves
-from aar.transports.cli.sentences import sentence
 from aar.transports.http.refused import Refused
+from aar.transports.program.exits import leaves
+from aar.transports.program.sentences import sentence
 from aar.transports.runs.conversations import Conversations
 from aar.transports.runs.run import Run
 

@@ -10,9 +10,9 @@ from cyclopts import UnknownOptionError
 
 from aar.__main__ import main
 from aar.transports.cli.app import GROUPS, build_app
-from aar.transports.cli.flags import Flags, LogFlags, LogLevel, PromptFlags, SettingFlags
 from aar.transports.cli.help import FOLDER, prepared_text
 from aar.transports.cli.write_help import help_texts
+from aar.transports.program.flags import Flags, LogFlags, LogLevel, PromptFlags, SettingFlags
 
 NEEDED = {
     "run": ["task"],

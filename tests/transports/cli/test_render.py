@@ -23,7 +23,7 @@ from aar.messages.events import (
 )
 from aar.transports.cli.look import ColourLook
 from aar.transports.cli.render import Renderer, cut
-from aar.transports.cli.screen import Screen
+from aar.transports.program.screen import Screen
 
 
 @pytest.fixture

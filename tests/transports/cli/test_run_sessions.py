@@ -6,7 +6,7 @@ import signal
 import pytest
 import trio
 
-from aar.transports.cli.finding import installed_remark
+from aar.transports.program.finding import installed_remark
 
 SESSION = "Session: "
 

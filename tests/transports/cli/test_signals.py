@@ -8,8 +8,8 @@ import sys
 import pytest
 import trio
 
-from aar.transports.cli.exits import CANCELLED, TERMINATED, code_of_stop, run_to_code
 from aar.transports.cli.signals import AGAIN_WITHIN, GRACE, Interrupts, open_interrupts
+from aar.transports.program.exits import CANCELLED, TERMINATED, code_of_stop, run_to_code
 
 
 class Turn:
@@ -70,7 +70,7 @@ def test_ctrl_c_before_there_is_a_session_ends_quietly():
     """The program begins with Ctrl+C as the system has it: what has not begun needs no end."""
     code = """if True:
         import os, signal, sys, trio
-        from aar.transports.cli.exits import run_to_code
+        from aar.transports.program.exits import run_to_code
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         async def work():
             os.kill(os.getpid(), signal.SIGINT)

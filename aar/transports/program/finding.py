@@ -10,8 +10,8 @@ from typing import Protocol
 from aar.config import API_KEY_VARIABLES, Loaded
 from aar.display import plain
 from aar.messages.settings import AgentConfig, ProviderConfig
-from aar.transports.cli.exits import FAILED, Told
-from aar.transports.cli.home import home_folder
+from aar.transports.program.exits import FAILED, Told
+from aar.transports.program.home import home_folder
 
 __all__ = ["installed_remark", "with_model"]
 

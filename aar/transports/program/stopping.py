@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import trio
 
-from aar.transports.cli.exits import Told
-from aar.transports.signals import watch_signals
+from aar.transports.program.exits import Told
+from aar.transports.program.signals import watch_signals
 
 __all__ = ["Stop", "open_stop"]
 

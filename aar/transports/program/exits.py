@@ -12,7 +12,7 @@ import trio
 
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError, InvalidMessage
-from aar.transports.cli.sentences import sentence
+from aar.transports.program.sentences import sentence
 
 __all__ = [
     "CANCELLED",

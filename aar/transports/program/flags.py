@@ -1,6 +1,6 @@
-"""Flags that several commands share. What they lead to is in `opening.py`: parsing them imports nothing else of Aar.
+"""Flags that several commands share. What they lead to is in `settings.py`: parsing them imports nothing else of Aar.
 
-Annotations are values here and not text, as in `commands.py`: cyclopts would evaluate each of them several times.
+Annotations are values here and not text, as in `cli/commands.py`: cyclopts would evaluate each of them several times.
 """
 
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from aar import errors
-from aar.transports.cli.sentences import sentence
+from aar.transports.program.sentences import sentence
 
 
 def _made(kind: type[Exception]) -> Exception:

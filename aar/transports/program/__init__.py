@@ -1,0 +1,1 @@
+"""What every command has, whoever it serves: flags, settings, a model, a screen, an end."""
