@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["StdioLink"]
 
 ENDLESS = 8  # times the longest message: a line that is longer has no end
-LARGE = 1024 * 1024  # bytes of a message that a thread reads, so that the others need not wait
+LARGE = 256 * 1024  # bytes of a message that a thread looks at first, so that the others need not wait
 OUTBOX = 64  # messages that wait until the server reads
 SWAMPED = 256  # more that wait for room among those: the server asks, and does not read the answers
 OTHERS_TURN = 100  # lines, after which everybody else comes first

@@ -16,14 +16,16 @@ from urllib.request import getproxies_environment, proxy_bypass_environment  # t
 import httpx2
 import trio
 
-from aar.mcp.bounds import MESSAGE_LIMIT, VALUES_LIMIT, excess, values
+from aar.mcp.bounds import MESSAGE_LIMIT, VALUES_LIMIT, excess
 from aar.mcp.pace import Pace
 from aar.mcp.repair import whole_characters
+from aar.messages.json_values import values
 
 __all__ = ["BoundedTransport", "proxy_for"]
 
 NOTE_TIMEOUT = 2.0  # seconds for what needs no answer: the package sends nothing else meanwhile
 STREAM_EVERY = 0.5  # seconds between two streams that are opened again: the package would do it at once if told so
+LARGE = 256 * 1024  # bytes of an answer that a thread looks at first
 NOTE_LENGTH = 64 * 1024  # bytes; what is longer is a request
 
 _DECODED = ("content-encoding", "content-length", "transfer-encoding")  # no longer true of what is handed on
@@ -67,10 +69,18 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
                     break
         finally:
             await response.aclose()
-        if problem := excess(bytes(body), self._limit):
+        if problem := await self._excess(bytes(body)):
             error = {"code": -32603, "message": f"it sent a message {problem}"}
             return httpx2.Response(413, json={"jsonrpc": "2.0", "id": None, "error": error})
         return _same(response, content=whole_characters(bytes(body)))
+
+    async def _excess(self, body: bytes) -> str:
+        """In a thread, so that the others need not wait."""
+        if len(body) < LARGE:
+            return excess(body, self._limit)
+        return await trio.to_thread.run_sync(
+            excess, body, self._limit, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
+        )
 
     async def aclose(self) -> None:
         await self._inner.aclose()
