@@ -74,7 +74,11 @@ def _all_tasks() -> Generator[trio.lowlevel.Task, None, None]:
         tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
 
 
-_IN_THREADS = {"to_thread_run_sync", "Batching.run"}  # trio's own way there, and that of the session store
+_IN_THREADS = {
+    "to_thread_run_sync",
+    "Batching.run",
+    "Piece.wait",
+}  # trio's own way there, and that of the session store
 
 
 def _waits_for_a_thread(task: trio.lowlevel.Task) -> bool:

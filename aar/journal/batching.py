@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import trio
 
-__all__ = ["Batching"]
+__all__ = ["Batching", "Piece"]
 
 _LARGEST = 64  # pieces per trip, so that the first need not wait for hundreds of others
 _SLOW = 1.0  # seconds after which the others no longer wait for a thread that is out
@@ -26,17 +26,31 @@ _CROWD = 0.0001  # seconds since somebody else's trip; whoever comes sooner is o
 
 
 @dataclass(slots=True, eq=False)
-class _Piece:
+class Piece:
+    """One piece of work, from `Batching.start`."""
+
     work: Callable[[], None]
     is_done: bool = False
     done: trio.Event | None = None  # only where somebody waits
     error: BaseException | None = None
 
+    def result(self) -> None:
+        """Raise what the work raised, once it is done."""
+        if self.error is not None:
+            raise self.error
+
+    async def wait(self) -> None:
+        """Until it is done; raises what the work raised. Cancelled, it leaves the work to the thread."""
+        if not self.is_done:
+            self.done = trio.Event()
+            await self.done.wait()
+        self.result()
+
 
 class _Trip:
     """Pieces on their way through a thread, and who hears of their return: one at the gate, or else the loop."""
 
-    def __init__(self, pieces: list[_Piece]) -> None:
+    def __init__(self, pieces: list[Piece]) -> None:
         self.pieces = pieces
         self._gate = threading.Lock()
         self._gate.acquire()
@@ -81,31 +95,34 @@ class Batching:
         self._no_glance_before = 0.0
         self._no_company_before = 0.0
         self._last_owner = ""
-        self._waiting: list[_Piece] = []
+        self._waiting: list[Piece] = []
         self._out = 0
         self._left_at = 0.0
         self._token: trio.lowlevel.TrioToken | None = None
 
     async def run(self, work: Callable[[], None], *, owner: str = "") -> None:
-        """Run `work` in a thread and raise what it raises. Cancelled, it leaves the work to the thread.
+        """Run `work` in a thread and raise what it raises. Cancelled, it leaves the work to the thread."""
+        piece = self.start(work, owner=owner)
+        if (
+            self._gathers and len(self._waiting) == 1 and self._out < self._side_by_side
+        ):  # the others wait for the first
+            await self._depart_together()
+        await piece.wait()
+
+    def start(self, work: Callable[[], None], *, owner: str = "") -> Piece:
+        """The same without waiting: perhaps it is done already. Not for one that gathers.
 
         `owner` is whose work it is: somebody who comes again at once is no crowd.
         """
         self._enter_run()
-        piece = _Piece(work)
+        piece = Piece(work)
         self._waiting.append(piece)
         if self._out < self._side_by_side:
             if not self._gathers:
                 self._depart(self._glance(owner))
-            elif len(self._waiting) == 1:  # the others wait for the first
-                await self._depart_together()
         elif self._out < self._limit and trio.current_time() - self._left_at > _SLOW:
             self._depart()
-        if not piece.is_done:
-            piece.done = trio.Event()
-            await piece.done.wait()
-        if piece.error is not None:
-            raise piece.error
+        return piece
 
     def _enter_run(self) -> None:
         """Threads of an earlier `trio.run` cannot report to this one."""

@@ -16,7 +16,7 @@ import trio
 
 from aar.errors import InvalidMessage, SessionClosed, StoreUnavailable
 from aar.journal.state import Session, state_after
-from aar.journal.store import Header, SessionLog
+from aar.journal.store import Header, Kept, SessionLog
 from aar.messages.events import (
     HINTS,
     AssistantMessage,
@@ -116,10 +116,14 @@ class Journal:
     async def _store(self, records: Sequence[Recorded], *, sync: bool, header: bool) -> list[Recorded]:
         before = self.session.seq
         totals = self._header_with(records) if header else None
-        with trio.move_on_after(WRITE_TIMEOUT, shield=True) as limit:
-            records = await self._log.append(before, records, header=totals, sync=sync)
-        if limit.cancelled_caught:
-            raise StoreUnavailable(f"the session store did not take a write within {WRITE_TIMEOUT:g} s")
+        appended = self._log.append(before, records, header=totals, sync=sync)
+        if not isinstance(appended, Kept):  # a scope costs more than many a write
+            with trio.move_on_after(WRITE_TIMEOUT, shield=True) as limit:
+                records = await appended
+            if limit.cancelled_caught:
+                raise StoreUnavailable(f"the session store did not take a write within {WRITE_TIMEOUT:g} s")
+        else:
+            records = appended
         for record in records:
             self.session.apply(record.event, seq=record.seq, turn_id=record.turn_id)
         for reader in self._readers:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import trio
 
 from aar.errors import CorruptJournal, SequenceConflict, SessionClosed, StoreUnavailable
-from aar.journal.batching import Batching
+from aar.journal.batching import Batching, Piece
 from aar.journal.folder import Folder, read_all, unavailable, write_all
 from aar.journal.lease import Lease
 from aar.journal.lines import encode_record
 from aar.journal.listing import SUFFIX
 from aar.journal.reading import parse_journal
-from aar.journal.store import Header, LogStatistics, Stored
+from aar.journal.store import Header, Kept, LogStatistics, Stored
 from aar.messages.events import Recorded
 
 __all__ = ["JsonlLog", "Threads"]
@@ -78,14 +79,14 @@ class JsonlLog:
     def path(self) -> Path:
         return self._folder.path / self._name
 
-    async def append(
+    def append(
         self,
         expected_seq: int,
         records: Sequence[Recorded],
         *,
         header: Header | None = None,
         sync: bool = False,
-    ) -> Sequence[Recorded]:
+    ) -> Awaitable[Sequence[Recorded]]:
         self._check_free()
         if expected_seq != self._seq:
             raise SequenceConflict(
@@ -93,12 +94,33 @@ class JsonlLog:
             )
         encoded = [encode_record(record) for record in records]
         data = self._lines([line for _, line in encoded], header)
-        shared = self._threads.syncing if sync else self._threads.writing
-        await self._in_thread(lambda: self._append(data, sync), shared if len(data) <= _SHORT else None)
-        self._size += len(data)
-        self._seq = records[-1].seq if records else self._seq
-        self._count(len(records), len(data), sync)
-        return [record for record, _ in encoded]
+        kept = Kept(record for record, _ in encoded)
+        if sync or len(data) > _SHORT:
+            return self._append_in_thread(kept, data, sync)
+        job = _Job()
+        piece = self._threads.writing.start(lambda: self._run(job, lambda: self._append(data, False)), owner=self._id)
+        if not piece.is_done:
+            return self._append_later(piece, job, kept, len(data))
+        piece.result()
+        self._has_appended(kept, len(data))
+        return kept
+
+    async def _append_in_thread(self, kept: Kept, data: bytes, sync: bool) -> Kept:
+        shared = self._threads.syncing if len(data) <= _SHORT else None
+        await self._in_thread(lambda: self._append(data, sync), shared)
+        self._has_appended(kept, len(data), sync)
+        return kept
+
+    async def _append_later(self, piece: Piece, job: _Job, kept: Kept, size: int) -> Kept:
+        with self._abandoning(job):
+            await piece.wait()
+        self._has_appended(kept, size)
+        return kept
+
+    def _has_appended(self, kept: Kept, size: int, sync: bool = False) -> None:
+        self._size += size
+        self._seq = kept[-1].seq if kept else self._seq
+        self._count(len(kept), size, sync)
 
     async def rewrite(self, header: Header, records: Sequence[Recorded]) -> None:
         self._check_free()
@@ -136,13 +158,18 @@ class JsonlLog:
     async def _in_thread(self, work: Callable[[], None], shared: Batching | None = None) -> None:
         """Short work shares threads with that of other sessions; a big write gets its own."""
         job = _Job()
-        try:
+        with self._abandoning(job):
             if shared is not None:
                 await shared.run(lambda: self._run(job, work), owner=self._id)
             else:
                 await trio.to_thread.run_sync(
                     self._run, job, work, abandon_on_cancel=True, limiter=self._threads.limiter
                 )
+
+    @contextmanager
+    def _abandoning(self, job: _Job) -> Iterator[None]:
+        try:
+            yield
         except trio.Cancelled:
             job.abandoned = True
             self._has_rest = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +14,7 @@ from aar.errors import SequenceConflict, SessionInUse, SessionNotFound
 from aar.journal.lines import encode_record
 from aar.journal.store import (
     Header,
+    Kept,
     LogStatistics,
     Names,
     Page,
@@ -33,6 +34,11 @@ class Fault:
 
     error: Exception | None = None
     delay: float = 0.0
+
+    async def happen(self) -> None:
+        await trio.sleep(self.delay)
+        if self.error is not None:
+            raise self.error
 
 
 @dataclass(slots=True)
@@ -107,14 +113,9 @@ class MemoryStore:
         kept = self._sessions.get(session_id)
         return Stored(Header(session_id)) if kept is None else Stored(kept.header, [*kept.records])
 
-    async def _meet_faults(self) -> None:
+    def _next_fault(self) -> Fault | None:
         self._writes += 1
-        fault = self._faults.get(self._writes)
-        await trio.lowlevel.checkpoint()
-        if fault is not None:
-            await trio.sleep(fault.delay)
-            if fault.error is not None:
-                raise fault.error
+        return self._faults.get(self._writes)
 
     def _kept(self, session_id: str, header: Header | None) -> _Kept:
         kept = self._sessions.get(session_id)
@@ -137,27 +138,42 @@ class _MemoryLog:
         self._seq = self.stored.last_seq
         self._counts = LogStatistics()
 
-    async def append(
+    def append(
         self,
         expected_seq: int,
         records: Sequence[Recorded],
         *,
         header: Header | None = None,
         sync: bool = False,
-    ) -> Sequence[Recorded]:
-        await self._store._meet_faults()
+    ) -> Awaitable[Sequence[Recorded]]:
+        fault = self._store._next_fault()
+        if fault is None and not sync:
+            return self._append(expected_seq, records, header, sync)
+        return self._append_after(fault, expected_seq, records, header, sync)
+
+    async def _append_after(
+        self, fault: Fault | None, expected_seq: int, records: Sequence[Recorded], header: Header | None, sync: bool
+    ) -> Kept:
+        await (fault or Fault()).happen()
+        return self._append(expected_seq, records, header, sync)
+
+    def _append(self, expected_seq: int, records: Sequence[Recorded], header: Header | None, sync: bool) -> Kept:
         if expected_seq != self._seq:
             raise SequenceConflict(
                 f"Session {self._id} is at {self._seq}, not at {expected_seq}: somebody else has written it."
             )
-        kept, lines = zip(*map(encode_record, records), strict=True) if records else ((), ())
+        encoded = [encode_record(record) for record in records]
+        kept = Kept(record for record, _ in encoded)
         self._store._kept(self._id, header).records.extend(kept)
         self._seq = kept[-1].seq if kept else self._seq
-        self._count(len(kept), sum(map(len, lines)), sync)
+        self._count(len(kept), sum(len(line) for _, line in encoded), sync)
         return kept
 
     async def rewrite(self, header: Header, records: Sequence[Recorded]) -> None:
-        await self._store._meet_faults()
+        await trio.lowlevel.checkpoint()
+        fault = self._store._next_fault()
+        if fault is not None:
+            await fault.happen()
         kept = self._store._kept(self._id, header)
         kept.first = header
         kept.records = list(records)
@@ -169,9 +185,6 @@ class _MemoryLog:
 
     def _count(self, records: int, size: int, sync: bool) -> None:
         counts = self._counts
-        self._counts = counts._replace(
-            appends=counts.appends + 1,
-            records=counts.records + records,
-            bytes=counts.bytes + size,
-            syncs=counts.syncs + sync,
+        self._counts = LogStatistics(
+            counts.appends + 1, counts.records + records, counts.bytes + size, counts.syncs + sync, counts.rewrites
         )

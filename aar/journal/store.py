@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +16,7 @@ from aar.messages.events import AgentState, Recorded
 __all__ = [
     "SCHEMA_VERSION",
     "Header",
+    "Kept",
     "LogStatistics",
     "Names",
     "Page",
@@ -180,6 +181,14 @@ class LogStatistics(NamedTuple):
     rewrites: int = 0
 
 
+class Kept(list[Recorded]):
+    """The records of an append that had nothing to wait for; awaiting them gives themselves."""
+
+    def __await__(self) -> Generator[Any, None, Kept]:
+        yield from ()
+        return self
+
+
 class SessionLog(Protocol):
     """One session's journal, open for its only writer. One call at a time."""
 
@@ -187,19 +196,20 @@ class SessionLog(Protocol):
     def stored(self) -> Stored:
         """What the journal held when it was opened."""
 
-    async def append(
+    def append(
         self,
         expected_seq: int,
         records: Sequence[Recorded],
         *,
         header: Header | None = None,
         sync: bool = False,
-    ) -> Sequence[Recorded]:
+    ) -> Awaitable[Sequence[Recorded]]:
         """Write these records, then the header, as one piece: all of it is kept, or nothing.
 
         `expected_seq` is the `seq` of the newest record that the caller knows, 0 for none. With `sync` it is on the
-        disk when this returns. Answers with the records as they are kept: the same objects, except where a text
-        cannot be stored (lone surrogates, which become U+FFFD) or a number cannot (NaN).
+        disk when this is over. To be awaited at once: what comes as `Kept` is done, and anything else is neither
+        cancelled nor waited for longer than `Journal` allows. Gives the records as they are kept: the same objects,
+        except where a text cannot be stored (lone surrogates, which become U+FFFD) or a number cannot (NaN).
 
         Raises `SequenceConflict` when somebody else has written, `StoreUnavailable` when the store refuses; the
         caller may try the same records again after that.

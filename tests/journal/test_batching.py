@@ -272,17 +272,24 @@ async def test_those_who_come_in_one_round_are_shared_out_evenly() -> None:
 async def test_one_that_is_cancelled_while_it_gathers_still_takes_the_others_along() -> None:
     batching = Batching(8, side_by_side=2, gathers=True)
     done: list[str] = []
+    is_done = threading.Event()  # of the first: nobody waits for it
+
+    def work() -> None:
+        done.append("first")
+        is_done.set()
+
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             scope = trio.CancelScope()
 
             async def first() -> None:
                 with scope:
-                    await batching.run(lambda: done.append("first"))
+                    await batching.run(work)
 
             nursery.start_soon(first)
             await trio.lowlevel.checkpoint()
             scope.cancel()
             for name in ("second", "third"):
                 await batching.run(partial(done.append, name))
+        assert await trio.to_thread.run_sync(is_done.wait, 20)
     assert sorted(done) == ["first", "second", "third"]
