@@ -9,6 +9,7 @@ import trio
 
 from aar.errors import ConfigError
 from aar.transports.http.access import Access
+from aar.transports.http.bodies import MOST_BODY, Measured
 from aar.transports.http.flags import access_of, host_of, port_of
 from aar.transports.http.guarding import Guarded
 from aar.transports.http.listening import listening_sockets
@@ -92,8 +93,10 @@ async def _listen(server: Any, host: Host, access: Access, name: str, port: int,
 
     # Hosts and origins are checked by `access`, for everything that comes in.
     settings = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    inner = server.streamable_http_app(streamable_http_path=PATH, transport_security=settings)
-    app = Guarded(inner, access, methods="GET, POST, DELETE, OPTIONS", sent=_SENT, read=["mcp-session-id"])
+    inner = server.streamable_http_app(
+        streamable_http_path=PATH, transport_security=settings, max_request_body_size=MOST_BODY
+    )
+    app = Guarded(Measured(inner), access, methods="GET, POST, DELETE, OPTIONS", sent=_SENT, read=["mcp-session-id"])
     await stop.before(load_server)
     sockets = await stop.before(partial(listening_sockets, name, port))
     async with serving(app, sockets, host.close_runs) as addresses:
