@@ -18,6 +18,8 @@ from aar.runtime import Provider, Store, ToolRegistry, session_store
 from aar.transports.acp_http.finishing import Finishing
 from aar.transports.acp_http.requests import parse_request
 from aar.transports.http.access import Access
+from aar.transports.http.bodies import MOST_BODY, SENDING, check_values
+from aar.transports.http.guarding import Guarded
 from aar.transports.http.refused import Refused
 from aar.transports.runs.host import DESCRIPTION, Host, Setup
 from aar.transports.runs.run import Run
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
     from quart import Response
     from quart_trio import QuartTrio
 
-__all__ = ["MOST_BODY", "build_app", "create_acp_asgi_app"]
+__all__ = ["build_app", "create_acp_asgi_app"]
 
-MOST_BODY = 16 * 1024 * 1024  # bytes of a request
-SENDING = 30  # seconds that a client may take to send one
+METHODS = "GET, POST, OPTIONS"
+OPEN_PATHS = frozenset({"/ping"})  # need no token, so that a watchdog can look whether the server is there
 
 logger = logging.getLogger(__name__)
 
@@ -88,17 +90,16 @@ def build_app(host: Host, access: Access, agent_name: str, agent_description: st
     app = QuartTrio(__name__, static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=MOST_BODY, BODY_TIMEOUT=SENDING, RESPONSE_TIMEOUT=None)
     app.url_map.merge_slashes = False
-    api = _Api(app, host, access, agent_name, agent_description)
-    api.add_routes()
-    app.asgi_app = Finishing(app.asgi_app)  # type: ignore[method-assign]
+    _Api(app, host, agent_name, agent_description).add_routes()
+    finishing = Finishing(app.asgi_app)
+    app.asgi_app = Guarded(finishing, access, methods=METHODS, open_paths=OPEN_PATHS)  # type: ignore[method-assign]
     return app
 
 
 class _Api:
-    def __init__(self, app: QuartTrio, host: Host, access: Access, name: str, description: str) -> None:
+    def __init__(self, app: QuartTrio, host: Host, name: str, description: str) -> None:
         self._app = app
         self._host = host
-        self._access = access
         self._name = name
         self._description = description
 
@@ -108,7 +109,6 @@ class _Api:
         app = self._app
         app.before_serving(self._begin)
         app.after_serving(self._host.stop)
-        app.before_request(self._check)
         app.register_error_handler(Refused, self._refused)
         app.register_error_handler(HTTPException, self._not_understood)
         app.register_error_handler(Exception, self._failed)
@@ -125,21 +125,10 @@ class _Api:
     async def _begin(self) -> None:
         await self._app.nursery.start(self._host.run)
 
-    # --- before and instead of an endpoint ------------------------------------------------------
-
-    async def _check(self) -> Response | None:
-        from quart import request
-
-        if request.method == "OPTIONS":
-            return self._answer(None, 204)
-        self._access.check(request.path, dict(request.headers))
-        return None
+    # --- instead of an endpoint -----------------------------------------------------------------
 
     async def _refused(self, error: Refused) -> Response:
-        response = self._detail(error.status, str(error))
-        if error.status == 401:
-            response.headers["www-authenticate"] = "Bearer"
-        return response
+        return self._detail(error.status, str(error))
 
     async def _not_understood(self, error: Any) -> Response:
         if error.code in (404, 405):
@@ -157,14 +146,10 @@ class _Api:
     def _detail(self, status: int, text: str) -> Response:
         return self._answer({"detail": text}, status)
 
-    def _answer(self, data: dict[str, Any] | None, status: int = 200) -> Response:
+    def _answer(self, data: dict[str, Any], status: int = 200) -> Response:
         from quart import Response
 
-        body = b"" if data is None else json.dumps(data).encode()
-        response = Response(body, status, content_type="application/json")
-        if data is None:
-            del response.headers["content-type"]
-        return self._open_to_pages(response)
+        return Response(json.dumps(data).encode(), status, content_type="application/json")
 
     def _long_answer(self, pieces: list[bytes], status: int = 200) -> Response:
         from quart import Response
@@ -174,18 +159,12 @@ class _Api:
         body = Pieces(pieces)
         response = Response(body, status, content_type="application/json")
         response.headers["content-length"] = str(body.size)
-        return self._open_to_pages(response)
+        return response
 
     async def _run_answer(self, run: Run, status: int = 200) -> Response:
         from aar.transports.acp_http.encoding import encoded
 
         return self._long_answer(await encoded(run.as_data()), status)
-
-    def _open_to_pages(self, response: Response) -> Response:
-        from quart import request
-
-        response.headers.update(self._access.headers(request.headers.get("Origin")))
-        return response
 
     # --- agents ---------------------------------------------------------------------------------
 
@@ -217,6 +196,7 @@ class _Api:
         from quart import request
 
         body = await request.get_data(True, False, False)
+        await check_values(body)
         wanted = parse_request(body, agent_name=self._name, profiles=self._host.config.providers)
         self._host.runs.check_room()
         run = Run(self._name, wanted)
@@ -239,7 +219,7 @@ class _Api:
 
         response = Response(RunStream(self._host.runs, run), content_type="text/event-stream")
         response.headers["cache-control"] = "no-cache"
-        return self._open_to_pages(response)
+        return response
 
     async def _run(self, run_id: str) -> Response:
         return await self._run_answer(self._known(run_id))

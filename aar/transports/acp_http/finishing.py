@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
 
+from aar.transports.http.guarding import REST_OF_A_REQUEST, Application, Receive, Send
+
 __all__ = ["Finishing"]
-
-REST_OF_A_REQUEST = 2.0  # seconds that a client has to send the rest of a request that is refused
-
-Application = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
 
 class Finishing:
-    """An ASGI application around another one. There are no web sockets here.
+    """A Quart application.
 
     The server closes a connection, or makes it ready for the next request, inside `send`. In the middle of that it says
     that the client has left, upon which Quart would cancel it: so the last `send` cannot be cancelled.
@@ -27,9 +24,7 @@ class Finishing:
     def __init__(self, app: Application) -> None:
         self._app = app
 
-    async def __call__(
-        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         received = trio.Event()
 
         async def note(*_: Any) -> Any:
@@ -46,7 +41,4 @@ class Finishing:
             with trio.CancelScope(shield=is_last):
                 await send(message)
 
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1000})
-        else:
-            await self._app(scope, note, finish)
+        await self._app(scope, note, finish)

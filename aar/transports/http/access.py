@@ -10,9 +10,7 @@ from urllib.parse import urlsplit
 
 from aar.transports.http.refused import Refused
 
-__all__ = ["OPEN_PATH", "Access", "is_loopback"]
-
-OPEN_PATH = "/ping"  # needs no token, so that a watchdog can look whether the server is there
+__all__ = ["Access", "is_loopback"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Access:
         named = frozenset(origin.lower().rstrip("/") for origin in origins)
         return cls(token, named, frozenset(host.lower() for host in hosts))
 
-    def check(self, path: str, headers: Mapping[str, str]) -> None:
+    def check(self, headers: Mapping[str, str], *, needs_token: bool = True) -> None:
         """Raises `Refused`."""
         origin = headers.get("Origin")
         if origin is not None and not self._admits(origin):
@@ -44,17 +42,12 @@ class Access:
             raise Refused(
                 421, "This host name is not allowed; the server must be started with --allow-host, or a token"
             )
-        if self.token and path != OPEN_PATH and not self._has_token(headers.get("Authorization", "")):
+        if self.token and needs_token and not self._has_token(headers.get("Authorization", "")):
             raise Refused(401, "A valid bearer token is needed")
 
     def headers(self, origin: str | None) -> dict[str, str]:
         """What tells a browser whether its page may read the answer."""
-        told = {
-            "access-control-allow-methods": "GET, POST, OPTIONS",
-            "access-control-allow-headers": "content-type, authorization" if self.token else "content-type",
-        }
-        if self.origins:
-            told["vary"] = "origin"
+        told = {"vary": "origin"} if self.origins else {}
         if origin is not None and self._admits(origin):
             told["access-control-allow-origin"] = origin
         return told

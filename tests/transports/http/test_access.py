@@ -14,10 +14,10 @@ __all__ = ["api"]
 PAGE = "https://app.example.org"
 
 
-def status_of(access: Access, path: str = "/agents", **headers: str) -> int:
+def status_of(access: Access, **headers: str) -> int:
     sent = {"Host": "localhost:8000"} | {name.replace("_", "-"): value for name, value in headers.items()}
     try:
-        access.check(path, sent)
+        access.check(sent)
     except Refused as refused:
         return refused.status
     return 200
