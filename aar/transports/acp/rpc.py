@@ -13,9 +13,19 @@ from typing import Any
 import trio
 
 from aar.errors import AarError, ClientGone
+from aar.messages.json_values import ENDS, id_at_the_ends
 from aar.transports.acp.calls import Calls, Peer, call_of, invalid
-from aar.transports.acp.frames import INTERNAL, PARSE_ERROR, Message, RpcError, decoded, encoded, error_answer
-from aar.transports.stdio.lines import LineBuffer
+from aar.transports.acp.frames import (
+    INTERNAL,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Message,
+    RpcError,
+    decoded,
+    encoded,
+    error_answer,
+)
+from aar.transports.stdio.lines import MOST_VALUES, LineBuffer, is_crowded
 from aar.transports.stdio.outbox import Outbox, Sink
 
 __all__ = ["Connection"]
@@ -141,13 +151,18 @@ class Connection:
     async def _read_all(self, buffer: LineBuffer, peer: Peer, nursery: trio.Nursery) -> None:
         data = b"."
         while data:
-            for line in buffer.lines():
-                self._take(line, peer, nursery)
+            await self._take_all(buffer, peer, nursery)
             data = await self._read()
             buffer.feed(data)
         buffer.feed(b"\n")
+        await self._take_all(buffer, peer, nursery)
+
+    async def _take_all(self, buffer: LineBuffer, peer: Peer, nursery: trio.Nursery) -> None:
         for line in buffer.lines():
-            self._take(line, peer, nursery)
+            if line is not None and len(line) > MOST_VALUES and await is_crowded(line):
+                self._take_crowded(line)
+            else:
+                self._take(line, peer, nursery)
 
     async def _leave(self, peer: Peer) -> None:
         self._has_left = True
@@ -171,6 +186,17 @@ class Connection:
                 raise invalid(message, "This is neither a request nor an answer.")
         except RpcError as error:
             self._outbox.put(encoded(error_answer(error.request_id, error)))
+
+    def _take_crowded(self, line: bytes) -> None:
+        """It is not read. Whoever waits for an answer to it, or for this one, is told why."""
+        head, tail = line[:ENDS], line[-ENDS:]
+        text = f"A message may have {MOST_VALUES:,} values at most."
+        found = id_at_the_ends(head, tail)
+        if found in self._questions and b'"method"' not in head + tail:
+            self._answer_to_us({"id": found, "error": {"code": INVALID_REQUEST, "message": text}})
+        else:
+            error = RpcError(INVALID_REQUEST, text)
+            self._outbox.put(encoded(error_answer(found, error)))
 
     def _answer_to_us(self, message: Message) -> None:
         number = message.get("id")

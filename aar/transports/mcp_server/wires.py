@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from aar.errors import ClientGone
-from aar.transports.stdio.lines import LineBuffer
+from aar.messages.json_values import ENDS, id_at_the_ends
+from aar.transports.stdio.lines import MOST_VALUES, LineBuffer, is_crowded
 from aar.transports.stdio.outbox import Outbox
 from aar.transports.stdio.streams import Outlet, read_some, take_stdio
 
@@ -49,9 +50,14 @@ async def _streams(read_more: Callable[[], Awaitable[bytes]], outlet: Outlet) ->
             while data := await read_more():
                 buffer.feed(data)
                 for line in buffer.lines():
-                    if (message := _message(line)) is not None:
+                    if line is not None and await is_crowded(line):
+                        answer = _too_much(line)
+                    elif (message := _message(line)) is not None:
                         await to_server.send(SessionMessage(message))
-                    elif (answer := _refusal(line)) is not None:
+                        continue
+                    else:
+                        answer = _refusal(line)
+                    if answer is not None:
                         outbox.put(_frame(answer))
 
     async def give_out() -> None:
@@ -105,8 +111,6 @@ def _without_halves(line: bytes | None) -> bytes:
 
 def _refusal(line: bytes | None) -> Any:
     """What is said to a request that makes no sense, if it can be said which one: otherwise its sender would wait."""
-    from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
-
     try:
         found = json.loads(line or b"")
     except (ValueError, RecursionError):
@@ -114,5 +118,16 @@ def _refusal(line: bytes | None) -> Any:
     request_id = found.get("id") if isinstance(found, dict) and "method" in found else None
     if isinstance(request_id, bool) or not isinstance(request_id, str | int):
         return None
-    error = ErrorData(code=INVALID_REQUEST, message="This is no request of JSON-RPC 2.0.")
-    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+    return _refused(request_id, "This is no request of JSON-RPC 2.0.")
+
+
+def _too_much(line: bytes) -> Any:
+    logger.warning("a line of the client has more than %s values", f"{MOST_VALUES:,}")
+    request_id = id_at_the_ends(line[:ENDS], line[-ENDS:])
+    return None if request_id is None else _refused(request_id, f"A message may have {MOST_VALUES:,} values at most.")
+
+
+def _refused(request_id: int | str, why: str) -> Any:
+    from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
+
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=INVALID_REQUEST, message=why))

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["LONGEST_LINE", "LineBuffer"]
+__all__ = ["LONGEST_LINE", "MOST_VALUES", "LineBuffer", "is_crowded"]
 
 LONGEST_LINE = 128 * 1024 * 1024  # bytes; a longer one is dropped as it comes
+MOST_VALUES = 50_000  # in the JSON of a line: commas and opening brackets outside of texts
+
+
+async def is_crowded(line: bytes) -> bool:
+    """Whether a line has more than `MOST_VALUES`, and should not be read. Others have their turn meanwhile."""
+    if len(line) <= MOST_VALUES:
+        return False
+    import trio
+
+    from aar.messages.json_values import counts
+
+    for count in counts(line):
+        if count > MOST_VALUES:
+            return True
+        await trio.lowlevel.checkpoint()
+    return False
 
 
 class LineBuffer:

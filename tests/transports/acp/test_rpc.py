@@ -188,6 +188,22 @@ async def test_a_request_can_be_taken_back(nursery):
     wire.leaves()
 
 
+async def test_a_message_with_too_many_values_is_not_read_and_whoever_waits_is_told(nursery):
+    much = b"[" + b"{}," * 60_000 + b"{}]"
+    wire, peer = Wire(), Peer()
+    wire.says(b'{"jsonrpc":"2.0","id":"big","method":"fine","params":{"n":' + much + b"}}\n")
+    wire.says(b'{"method":"fine","params":{"n":"' + much + b'"},"jsonrpc":"2.0","id":"text"}\n')
+    peer.connection = connection = Connection(wire.read, wire)
+    nursery.start_soon(connection.run, peer)
+    wire.says(b'{"jsonrpc":"2.0","id":1,"result":' + much + b"}\n")
+    with pytest.raises(RpcError, match="A message may have 50,000 values at most"):
+        await connection.request("question", {})
+    assert [frame.get("method") or frame["id"] for frame in wire.frames] == ["question", "big", "text", "after"]
+    assert wire.frames[1]["error"]["code"] == -32600
+    assert wire.frames[2]["result"] == much.decode()
+    wire.leaves()
+
+
 async def test_answers_find_their_questions_and_nothing_else_does(nursery):
     wire, peer = Wire(), Peer()
     peer.connection = connection = Connection(wire.read, wire)
