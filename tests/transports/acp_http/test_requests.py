@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedProvider
 from aar.transports.acp_http import app
-from aar.transports.acp_http.app import MOST_BODY
 from aar.transports.acp_http.requests import parse_request
+from aar.transports.http.bodies import MOST_BODY
 from aar.transports.http.refused import Refused
 from aar.transports.runs.request import RunRequest
 from tests.transports.acp_http.conftest import Api, asked, post
@@ -146,6 +146,12 @@ async def test_a_request_that_does_not_come_in_time_is_told_so(api, monkeypatch:
         assert head.startswith(b"HTTP/1.1 408 ")
         assert json.loads(body) == {"detail": "The request did not come in time"}
         assert (await client.get("/ping")).status_code == 200
+
+
+async def test_a_request_of_millions_of_values_is_refused_before_it_is_read(api) -> None:
+    async with api() as client:
+        answer = await client.http.post("/runs", content=b'{"input":[' + b"{}," * (MOST_BODY // 3 - 10) + b"{}]}")
+        assert (answer.status_code, answer.json()) == (413, {"detail": "A request may have 50,000 values at most"})
 
 
 async def test_a_large_prompt_is_taken_whole(api) -> None:
