@@ -57,14 +57,20 @@ MayRead = Callable[[str], str | None]
 
 
 def attach(
-    text: str, cwd: str, may_read: MayRead = lambda path: None, *, max_bytes: int = MAX_BYTES
+    text: str,
+    cwd: str,
+    may_read: MayRead = lambda path: None,
+    *,
+    max_bytes: int = MAX_BYTES,
+    is_typed: bool = True,
 ) -> str | list[ContentBlock]:
     """The prompt with the files that it names: file blocks first, then the text that is left.
 
     Text without tokens is returned unchanged, and so is text, with the reasons added, when no file could be
-    attached. Reads files, so call it in a thread.
+    attached. In text that nobody typed, a diff for example, a token that names no file is a word like any other.
+    Reads files, so call it in a thread.
     """
-    tokens = file_tokens(text)
+    tokens = [token for token in file_tokens(text) if is_typed or os.path.lexists(_full(token, cwd))]
     if not tokens:
         return text
     blocks: list[ContentBlock] = []
@@ -79,7 +85,7 @@ def attach(
             left -= len(content)
         except (ValueError, FileNotFoundError) as error:
             errors.append(str(error))
-    rest = _TOKEN.sub("", text).strip()
+    rest = _TOKEN.sub(lambda found: "" if found[1] in tokens else found[0], text).strip()
     if errors:
         rest = "\n".join(part for part in (rest, f"{_ERRORS}{'; '.join(errors)}]") if part)
     if not blocks:
@@ -122,8 +128,12 @@ def _megabytes() -> str:
     return f"{MAX_BYTES_TOGETHER / 1_000_000:g} MB"
 
 
+def _full(path: str, cwd: str) -> str:
+    return os.path.abspath(os.path.join(cwd, os.path.expanduser(path)))
+
+
 def _found(path: str, cwd: str, may_read: MayRead, max_bytes: int) -> tuple[str, bytes]:
-    full = os.path.abspath(os.path.join(cwd, os.path.expanduser(path)))
+    full = _full(path, cwd)
     return full, _read(full, os.path.basename(full), may_read, max_bytes)
 
 

@@ -225,3 +225,11 @@ def test_what_could_not_be_attached_is_told(cwd: str) -> None:
 def test_the_audio_warning_names_the_provider() -> None:
     assert audio_warning("ollama") == "Audio is not supported by ollama and will be dropped."
     assert attached_kinds("text") == []
+
+
+def test_in_text_that_nobody_typed_a_word_that_names_no_file_stays(cwd: str) -> None:
+    Path(cwd, "b.txt").write_text("bee", encoding="utf-8")
+    diff = " @pytest.fixture\n+@app.route\n @b.txt"
+    assert attach(" @pytest.fixture\n @app.get", cwd, is_typed=False) == " @pytest.fixture\n @app.get"
+    [file, rest] = attach(diff, cwd, is_typed=False)
+    assert ("bee" in file.text, rest.text) == (True, "@pytest.fixture\n+@app.route")

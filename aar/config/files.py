@@ -25,6 +25,8 @@ def aar_home(environ: Mapping[str, str] = os.environ) -> Path:
     """
     chosen = environ.get("AAR_HOME", "").strip()
     try:
+        if not chosen and environ.get("HOME", "?") == "":
+            raise RuntimeError("HOME is empty")  # where Python would take the root of all folders
         return Path(chosen).expanduser() if chosen else Path.home() / ".aar"
     except RuntimeError as error:
         raise ConfigError("This user has no home folder: set HOME, or AAR_HOME to a folder for Aar.") from error

@@ -52,6 +52,8 @@ def repeated(value: Any) -> str:
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, str) and (len(value) > 30 or _MAY_BE_A_KEY.search(value)):
         return f"a text of {len(value)} characters"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]  # as the file has it
     return repr(value)
 
 

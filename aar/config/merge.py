@@ -148,6 +148,8 @@ class _Merged:
             available = ", ".join(sorted(profiles)) or "(none)"
             told = f"'{key}'" if repeated(key) == repr(key) else f"({repeated(key)})"
             text = f"Provider key {told} not found in providers dict. Available: {available}"
+            if not profiles:
+                text += '. Without profiles a provider is an object: {"name": ..., "model": ...}'
             raise InvalidSetting(f"{file}: provider: {text}")
         else:
             self._forget_provider({})

@@ -1,4 +1,4 @@
-"""Keys that no setting has, and tools that there are none of, each with the nearest name that exists."""
+"""Keys that no setting has, tools and log levels that there are none of, each with the nearest name that exists."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from aar.messages.settings import BUILTIN_TOOLS, AgentConfig
 
 __all__ = ["nearest", "unknown_settings"]
 
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 
 def unknown_settings(raw: Mapping[str, Any], source: str) -> list[str]:
-    """One sentence per unknown key at any level, and per unknown name among the built-in tools.
+    """One sentence per unknown key at any level, per unknown name among the built-in tools, and for a log level.
 
     `$schema` and keys that start with `_` are comments.
     """
     keys = [_sentence(source, path, known) for path, known in _unknown(raw, AgentConfig, ())]
-    return [*keys, *_unknown_tools(raw, source)]
+    return [*keys, *_unknown_tools(raw, source), *_unknown_level(raw, source)]
 
 
 def nearest(name: str, known: list[str]) -> str | None:
@@ -48,6 +50,13 @@ def _unknown_tools(raw: Mapping[str, Any], source: str) -> Iterator[str]:
         if isinstance(name, str) and name not in BUILTIN_TOOLS:
             advice = _advice(name, list(BUILTIN_TOOLS))
             yield f'{source}: tools.enabled_builtins: there is no tool "{name}". {advice}'
+
+
+def _unknown_level(raw: Mapping[str, Any], source: str) -> Iterator[str]:
+    """It counts as WARNING, which is not what somebody wanted who looks for more."""
+    level = raw.get("log_level")
+    if isinstance(level, str) and level.upper() not in _LEVELS:
+        yield f'{source}: log_level: there is no level "{level[:30]}". {_advice(level, list(_LEVELS))}'
 
 
 def _unknown(

@@ -156,6 +156,15 @@ def test_a_tool_that_there_is_none_of_is_told_with_the_nearest_one() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [("debug", []), ("Error", []), ("loud", ['f: log_level: there is no level "loud". Known here: ']), (5, [])],
+)
+def test_a_log_level_that_there_is_none_of_is_told(level: object, told: list[str]) -> None:
+    found = unknown_settings({"log_level": level}, "f")
+    assert [text.split("CRITICAL")[0] for text in found] == told
+
+
 @pytest.mark.covers("CFG-04")
 def test_unknown_keys_are_found_at_every_level() -> None:
     raw = {
@@ -221,3 +230,9 @@ def test_the_user_folder_can_be_moved() -> None:
     assert aar_home({"AAR_HOME": "/somewhere/aar"}) == Path("/somewhere/aar")
     assert aar_home({}) == Path.home() / ".aar"
     assert aar_home({"AAR_HOME": " "}) == Path.home() / ".aar"
+
+
+def test_a_user_whose_home_is_empty_has_none() -> None:
+    with pytest.raises(ConfigError, match="This user has no home folder"):
+        aar_home({"HOME": ""})
+    assert aar_home({"HOME": "", "AAR_HOME": "/a"}) == Path("/a")

@@ -7,7 +7,7 @@ import trio
 from aar.client import SessionHandle
 from aar.config.switching import model_patch
 from aar.display import plain
-from aar.errors import AarError, ClientGone, ConfigError
+from aar.errors import AarError, ClientGone, ConfigError, InvalidMessage
 from aar.messages.events import UserMessage
 from aar.messages.settings import AgentConfig
 from aar.transports.cli.approve import Approver
@@ -32,7 +32,11 @@ BANNER = """\
 Ready. Ctrl+C cancels an answer; at the prompt it leaves, like /quit.
 Name a file as @path to attach it. /model shows or changes the model."""
 PROMPT = "> "
-COMMANDS = "/model shows the model, /model NAME changes it, /quit leaves (so do /exit, /q and Ctrl+D).\n"
+COMMANDS = """\
+/model  Show the model; /model NAME changes it.
+/help   Show these commands.
+/quit   Leave, as /exit, /q and Ctrl+D do.
+"""
 
 
 def chat(*, flags: Flags) -> int:
@@ -118,7 +122,11 @@ class _Chat:
         if line.startswith("/"):
             await self._command(line)
             return
-        prompt = await with_files(line, self._config, self._handle.cwd)
+        try:
+            prompt = await with_files(line, self._config, self._handle.cwd)
+        except InvalidMessage as error:
+            await self._show_errors(str(error))
+            return
         await tell_attached(self._screen, prompt, self._config)
         label = self._config.resolve_provider().label
         view = TurnView(self._screen, self._approver, self._interrupts, label, self._renderer.show)
@@ -165,6 +173,9 @@ class _Chat:
                 else:
                     if reply is not None:
                         await self._screen.tell(f"{plain(reply)}\n")
+        if scope.cancelled_caught:
+            await self._screen.start_line()
+            await self._screen.tell(f"/{plain(name)} was cancelled.\n")
 
     async def _model(self, name: str) -> None:
         if not name:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import trio
@@ -11,7 +11,7 @@ import trio
 from aar.client import PromptContent, SessionHandle
 from aar.config import Loaded
 from aar.display import plain
-from aar.errors import AarError, ClientGone
+from aar.errors import AarError, ClientGone, InvalidMessage
 from aar.messages.settings import AgentConfig
 from aar.runtime import reading_rule
 from aar.transports.cli.approve import Approver
@@ -24,9 +24,11 @@ from aar.transports.program.exits import USAGE, code_of_stop, complain, leaves, 
 from aar.transports.program.flags import Flags
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import sentence
-from aar.transports.program.settings import loaded_settings
+from aar.transports.program.settings import here, loaded_settings
 
 __all__ = ["run", "tell_attached", "with_files"]
+
+NOT_SENT = "Nothing was sent: name another file, or put a word with @ that names none in quotes."
 
 PROGRAM_PACE = 1000  # events a program that reads them may be behind before the turn waits for it
 
@@ -51,13 +53,21 @@ def run(task: Sequence[str], *, stdin: bool, output: Output, flags: Flags) -> in
 
 
 async def with_files(text: str, config: AgentConfig, cwd: str, *, is_typed: bool = True) -> PromptContent:
-    """The text with the files that its `@` words name."""
+    """The text with the files that its `@` words name.
+
+    Raises `InvalidMessage` when one of them cannot go along and a person typed its name: an answer to the question
+    without the file is not what was wanted.
+    """
     if "@" not in text:
         return text
-    from aar.attachments import attach
+    from aar.attachments import attach, attachment_errors
 
     rule = reading_rule(config, cwd, is_typed=is_typed)
-    return await trio.to_thread.run_sync(attach, text, cwd, rule, abandon_on_cancel=True)
+    attach_files = partial(attach, text, cwd, rule, is_typed=is_typed)
+    prompt = await trio.to_thread.run_sync(attach_files, abandon_on_cancel=True)
+    if is_typed and (errors := attachment_errors(prompt)):
+        raise InvalidMessage(f"{errors}. {NOT_SENT}")
+    return prompt
 
 
 async def tell_attached(screen: Screen, prompt: PromptContent, config: AgentConfig) -> None:
@@ -90,18 +100,23 @@ class _Job:
         code = 0
         async with open_interrupts() as interrupts:
             if task is None:
-                self._is_typed = sys.stdin.isatty()
+                self._is_typed = self._lines.is_terminal
                 task = await self._lines.read_all()
             if not task.strip():
                 complain("The task is empty.")
                 return USAGE
+            prompt = None if self._flags.session or self._flags.resume else await self._prompt(task, here())
             async with open_conversation(self._loaded, self._flags, self._screen) as conversation:
-                code = await self._turn(conversation, task, interrupts)
+                if prompt is None:  # only now is it known which folder its files are named from
+                    prompt = await self._prompt(task, conversation.handle.cwd)
+                code = await self._turn(conversation, prompt, interrupts)
         return code if interrupts.code is None else interrupts.code
 
-    async def _turn(self, conversation: Conversation, task: str, interrupts: Interrupts) -> int:
+    async def _prompt(self, task: str, cwd: str) -> PromptContent:
+        return await with_files(task, self._loaded.config, cwd, is_typed=self._is_typed)
+
+    async def _turn(self, conversation: Conversation, prompt: PromptContent, interrupts: Interrupts) -> int:
         handle, config = conversation.handle, conversation.config
-        prompt = await with_files(task, config, handle.cwd, is_typed=self._is_typed)
         if self._output == "text":
             await self._tell_first(conversation, prompt)
         approver = Approver(handle, self._screen, self._lines, says_yes=self._flags.says_yes)

@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from aar.errors import ConfigError
+from aar.errors import TransportError
 from aar.transports.http.listening import cut_connections, raise_file_limit
 
 __all__ = ["load_server", "serving"]
@@ -23,7 +23,7 @@ CUTTING = 1.0  # seconds more, and then connections are cut whose other end does
 async def load_server(*modules: str) -> None:
     """Import the server and these modules in a thread, since that takes a while and a signal should not wait for it.
 
-    Raises `ConfigError` when a package is missing.
+    Raises `TransportError` when a package is missing.
     """
 
     def load() -> None:
@@ -33,7 +33,7 @@ async def load_server(*modules: str) -> None:
     try:
         await trio.to_thread.run_sync(load, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
     except ImportError as error:
-        raise ConfigError("Serving HTTP needs packages that are not there: pip install 'aar-agent[web]'") from error
+        raise TransportError("Serving HTTP needs packages that are not there: pip install 'aar-agent[web]'") from error
 
 
 @asynccontextmanager

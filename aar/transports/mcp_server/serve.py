@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from aar.errors import ConfigError
+from aar.errors import TransportError
 from aar.transports.http.access import Access
 from aar.transports.http.bodies import MOST_BODY, Measured
 from aar.transports.http.flags import access_of, host_of, port_of
@@ -58,7 +58,7 @@ async def _serve(http: HttpFlags, flags: SettingFlags) -> int:
 
 
 async def _load() -> None:
-    """In a thread: a signal need not wait for what is heavy. Raises `ConfigError` when a package is missing."""
+    """In a thread: a signal need not wait for what is heavy. Raises `TransportError` when a package is missing."""
 
     def load() -> None:
 
@@ -67,7 +67,7 @@ async def _load() -> None:
     try:
         await trio.to_thread.run_sync(load, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
     except ImportError as error:
-        raise ConfigError("`aar mcp` needs packages that are not there: pip install 'aar-agent[mcp,web]'") from error
+        raise TransportError("`aar mcp` needs packages that are not there: pip install 'aar-agent[mcp,web]'") from error
 
 
 def _server(host: Host, http: HttpFlags) -> Any:

@@ -74,14 +74,15 @@ async def test_model_without_profiles_says_so_and_an_unknown_provider_is_refused
 async def test_an_unknown_command_is_named(aar, model, flags):
     model.says("ok")
     done = await aar("chat", *flags, stdin="/foo bar\n")
-    assert "Unknown command: /foo bar\n/model shows the model" in done.err
+    assert "Unknown command: /foo bar\n/model  Show the model;" in done.err
     assert model.requests == []
 
 
 async def test_help_in_a_chat_lists_its_commands(aar, model, flags):
     model.says("ok")
     done = await aar("chat", *flags, stdin="/help\n")
-    assert "\n/model shows the model, /model NAME changes it, /quit leaves" in done.err
+    shown = [line.split()[0] for line in done.err.splitlines() if line.startswith("/")]
+    assert shown == ["/model", "/help", "/quit"]
     assert model.requests == []
 
 
@@ -90,3 +91,11 @@ async def test_chat_attaches_files(aar, model, flags, place):
     model.says("ok")
     await aar("chat", *flags, stdin="look at @notes.txt\n")
     assert "remember the milk" in json.dumps(model.requests[0]["messages"])
+
+
+async def test_a_message_whose_file_is_missing_is_not_sent_and_the_chat_goes_on(aar, model, flags, place):
+    model.says("Hello.")
+    done = await aar("chat", *flags, stdin="look at @gone.txt\nhi\n")
+    assert (done.code, done.out) == (0, "Hello.\n")
+    assert f"File not found: {place.project}/gone.txt. Nothing was sent: " in done.err
+    assert [request["messages"][-1]["content"] for request in model.requests] == ["hi"]

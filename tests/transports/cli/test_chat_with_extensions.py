@@ -76,6 +76,7 @@ async def test_ctrl_c_ends_a_command_that_runs_and_the_chat_goes_on(terminal, mo
         await screen.type("/wait\r")
         await screen.until("waiting now")
         await screen.type("\x03")
+        await screen.until("/wait was cancelled.")
         await screen.until("> ")
         await screen.type("hi\r")
         await screen.until("Hi.")

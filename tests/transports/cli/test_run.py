@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -96,21 +97,39 @@ async def test_a_task_from_a_pipe_names_only_files_that_tools_may_read(aar, mode
     assert ["Not attached" in done.err for done in (typed, piped)] == [False, True]
 
 
-async def test_aar_s_own_secrets_do_not_go_along(aar, model, flags, place):
+async def test_a_question_whose_file_cannot_go_along_is_not_sent(aar, model, flags, place):
     place.configure(hooks={})
-    model.says("ok")
-    done = await aar("run", f"look at @{place.home}/config.json", *flags)
-    assert "  Not attached: Not allowed to read config.json" in done.err
-
-
-async def test_a_denied_file_does_not_go_along(aar, model, flags, place):
-    place.write(".env", "TOKEN=secret")
     place.write("keys.pem", "secret")
     model.says("ok")
-    done = await aar("run", "look at @keys.pem", *flags)
-    assert "  Not attached: Not allowed to read keys.pem" in done.err
-    [message] = [m for m in model.requests[0]["messages"] if m["role"] == "user"]
-    assert message["content"].startswith("look at\n[Attachment errors: Not allowed to read keys.pem")
+    for name, reason in (
+        (f"{place.home}/config.json", "Not allowed to read config.json"),
+        ("keys.pem", "Not allowed to read keys.pem"),
+        ("gone.txt", f"File not found: {place.project}/gone.txt"),
+    ):
+        done = await aar("run", f"look at @{name}", *flags)
+        assert (done.code, done.out) == (2, "")
+        assert f"aar: {reason}" in done.err
+        assert "Nothing was sent: " in done.err
+    assert not model.requests
+    assert not list((place.home).glob("sessions/*.jsonl"))
+
+
+async def test_files_of_a_session_that_goes_on_are_named_from_its_folder(aar, model, flags, place, tmp_path):
+    place.write("notes.txt", "remember the milk")
+    model.says("ok")
+    session = (await aar("run", "hi", *flags)).err.split()[-1]
+    done = [await aar("run", f"@{name}", "-s", session, *flags, cwd=tmp_path) for name in ("notes.txt", "gone.txt")]
+    assert [one.code for one in done] == [0, 2]
+    assert f"File not found: {place.project}/gone.txt" in done[1].err
+    assert "remember the milk" in json.dumps(model.requests[1]["messages"])
+    assert len(model.requests) == 2
+
+
+async def test_words_of_a_diff_that_name_no_file_stay_in_it(aar, model, flags):
+    model.says("ok")
+    done = await aar("run", "-", *flags, stdin=" @pytest.fixture\n+def it(): ...\n")
+    assert (done.code, "ttached" in done.err) == (0, False)
+    assert model.requests[0]["messages"][-1]["content"].strip() == "@pytest.fixture\n+def it(): ..."
 
 
 # --- exit codes -------------------------------------------------------------------------------
@@ -394,6 +413,12 @@ async def test_with_closed_streams_a_question_is_denied_and_the_run_goes_on(plac
             capture_stderr=True,
         )
     assert (done.stdout, list(place.project.iterdir())) == (b"I may not.\n", [])
+
+
+def test_a_task_from_a_standard_input_that_is_closed_is_empty(here, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)  # as Python begins then
+    done = here("run", "-")
+    assert (done.code, done.err) == (2, "aar: The task is empty.\n")
 
 
 @pytest.mark.parametrize("flag", ["--yes", "--no-require-approval"])
