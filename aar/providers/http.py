@@ -41,7 +41,7 @@ class _Route(NamedTuple):
 class _Shard:
     """Some connections, and how many requests are using them. The pool has `left` it when no other request may."""
 
-    def __init__(self, transport: httpx2.AsyncHTTPTransport) -> None:
+    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
         self.transport = transport
         self.in_use = 0
         self.left = False
@@ -185,16 +185,13 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost") or host.startswith("127.") or host == "::1"
 
 
-def _new_transport(context: ssl.SSLContext, proxy: str) -> httpx2.AsyncHTTPTransport:
-    import httpx2
+def _new_transport(context: ssl.SSLContext, proxy: str) -> httpx2.AsyncBaseTransport:
+    from aar.providers.transport import Transport
 
-    from aar.providers.resending import ResendingTransport
-
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=REQUESTS_PER_CLIENT)
-    return ResendingTransport(verify=context, proxy=proxy or None, trust_env=False, limits=limits)
+    return Transport(context, proxy=proxy, kept=REQUESTS_PER_CLIENT)
 
 
-def _new_client(transport: httpx2.AsyncHTTPTransport) -> httpx2.AsyncClient:
+def _new_client(transport: httpx2.AsyncBaseTransport) -> httpx2.AsyncClient:
     import httpx2
 
     timeout = httpx2.Timeout(None, connect=CONNECT_TIMEOUT)
