@@ -41,7 +41,7 @@ class Network(httpcore2.AsyncNetworkBackend):
 
 
 class _Connection(httpcore2.AsyncNetworkStream):
-    def __init__(self, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream]) -> None:
+    def __init__(self, stream: trio.SocketStream | trio.SSLStream[Any]) -> None:
         self._stream = stream
         self._head = b""  # waits for what comes behind it
 
