@@ -14,7 +14,8 @@ from zlib import crc32
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
-from aar.messages.events import Event, Recorded, decode_event, encode_event
+from aar.messages.encoding import decode_event, encode_event
+from aar.messages.events import Event, Recorded
 
 __all__ = ["Damaged", "Line", "encode_record", "read_line", "storable"]
 

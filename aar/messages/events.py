@@ -8,17 +8,16 @@ A new thing that can happen is one class here and one branch in `journal/state.p
 
 import time
 from enum import StrEnum
-from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from aar.errors import InvalidMessage, UnknownMessage
 from aar.messages.base import Message, new_call_id, new_event_id
 from aar.messages.content import ContentBlock, text_of_parts
 
 __all__ = [
     "AgentState",
+    "AnyEvent",
     "ApprovalRequested",
     "ApprovalResolved",
     "AssistantMessage",
@@ -47,8 +46,6 @@ __all__ = [
     "TurnStarted",
     "TurnStop",
     "UserMessage",
-    "decode_event",
-    "encode_event",
 ]
 
 
@@ -363,7 +360,7 @@ _FACTS = (
     | Notice
 )
 HINTS = (StreamChunk, ToolOutput, StepRestarted)
-_ANY = Annotated[_FACTS | StreamChunk | ToolOutput | StepRestarted, Field(discriminator="type")]
+AnyEvent = Annotated[_FACTS | StreamChunk | ToolOutput | StepRestarted, Field(discriminator="type")]
 
 
 class Recorded(NamedTuple):
@@ -372,35 +369,3 @@ class Recorded(NamedTuple):
     seq: int
     turn_id: str
     event: Event
-
-
-@cache
-def _adapter() -> TypeAdapter[Event]:
-    return TypeAdapter(_ANY)
-
-
-def decode_event(data: str | bytes | dict[str, Any]) -> Event:
-    """Read one event from JSON or from plain data.
-
-    Raises `UnknownMessage` for a missing or unknown `type`, `InvalidMessage` for fields that do not fit.
-    """
-    try:
-        if isinstance(data, dict):
-            return _adapter().validate_python(data)
-        return _adapter().validate_json(data)
-    except ValidationError as error:
-        kinds = {item["type"] for item in error.errors()}
-        if kinds & {"union_tag_invalid", "union_tag_not_found"}:
-            raise UnknownMessage(_first_line(error)) from error
-        raise InvalidMessage(_first_line(error)) from error
-
-
-def encode_event(event: Event) -> bytes:
-    """One line of JSON: base fields first, then those of the class, `null` for absent values."""
-    return event.__pydantic_serializer__.to_json(event)
-
-
-def _first_line(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])

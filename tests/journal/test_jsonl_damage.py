@@ -16,16 +16,8 @@ from aar.journal.jsonl import JsonlStore
 from aar.journal.reading import parse_journal
 from aar.journal.store import Header, Stored
 from aar.journal.transcript import to_messages
-from aar.messages.events import (
-    AssistantMessage,
-    Event,
-    Recorded,
-    StreamChunk,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-    encode_event,
-)
+from aar.messages.encoding import encode_event
+from aar.messages.events import AssistantMessage, Event, Recorded, StreamChunk, ToolCall, ToolResult, UserMessage
 
 
 def records_of(*events: Event, after: int = 0, turn_id: str = "0123456789ab") -> list[Recorded]:

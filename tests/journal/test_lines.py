@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from aar.errors import InvalidMessage, UnknownMessage
 from aar.journal.lines import Damaged, encode_record, read_line
-from aar.messages.events import AssistantMessage, Event, Recorded, ToolCall, ToolResult, UserMessage, encode_event
+from aar.messages.encoding import encode_event
+from aar.messages.events import AssistantMessage, Event, Recorded, ToolCall, ToolResult, UserMessage
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=12)
 any_data = st.recursive(

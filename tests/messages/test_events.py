@@ -23,6 +23,7 @@ from aar.messages.content import (
     VideoBlock,
     text_of_parts,
 )
+from aar.messages.encoding import decode_event, encode_event
 from aar.messages.events import (
     HINTS,
     AssistantMessage,
@@ -38,8 +39,6 @@ from aar.messages.events import (
     ToolCall,
     ToolResult,
     UserMessage,
-    decode_event,
-    encode_event,
 )
 
 PUBLIC: dict[str, type[Event]] = {

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from aar.client import SessionHandle
 from aar.display import plain, plain_json
+from aar.messages.encoding import encode_event
 from aar.messages.events import (
     ApprovalResolved,
     AssistantMessage,
@@ -18,7 +19,6 @@ from aar.messages.events import (
     Recorded,
     SessionEvent,
     ToolResult,
-    encode_event,
 )
 from aar.transports.cli.render import Renderer
 from aar.transports.program.screen import Screen
