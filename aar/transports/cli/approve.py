@@ -59,8 +59,8 @@ class Approver:
         if isinstance(event, ApprovalRequested) and self._says_yes:
             nursery.start_soon(self._handle.decide, event.tool_call_id, "allow")
         elif isinstance(event, ApprovalRequested) and self.can_answer:
-            self._open[event.tool_call_id] = trio.CancelScope()
-            nursery.start_soon(self._ask, event)
+            scope = self._open[event.tool_call_id] = trio.CancelScope()
+            nursery.start_soon(self._ask, event, scope)
         elif isinstance(event, ApprovalResolved):
             self._withdraw(event.tool_call_id)
         elif isinstance(event, TurnEnded):
@@ -72,8 +72,8 @@ class Approver:
         if scope is not None:
             scope.cancel()
 
-    async def _ask(self, question: ApprovalRequested) -> None:
-        with self._open[question.tool_call_id]:
+    async def _ask(self, question: ApprovalRequested, scope: trio.CancelScope) -> None:
+        with scope:
             async with self._turn:
                 await self._show(question)
                 self._lines.forget()

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import os
+import select
+
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aar.display import one_line
-from aar.transports.cli.approve import described
+from aar.messages.events import ApprovalRequested, ApprovalResolved
+from aar.testing import ScriptedProvider
+from aar.transports.cli.approve import Approver, described
+from aar.transports.cli.lines import Lines
+from aar.transports.program.screen import Screen
 
 
 def test_a_short_argument_stands_on_its_line() -> None:
@@ -51,3 +59,17 @@ def test_every_line_is_ours_or_marked(arguments: dict[str, str], width: int) -> 
     assert len(ours) <= max(1, len(arguments))
     heads = [f"  {one_line(name)}:" for name in arguments] or ["  (no arguments)"]
     assert [line for line in ours if not line.startswith(tuple(heads))] == []
+
+
+async def test_a_question_that_was_settled_before_it_could_be_asked_is_not_asked(live) -> None:
+    """A terminal that was stopped goes on, and shows the question and its end in one breath."""
+    ours, theirs = os.openpty()
+    try:
+        async with live(ScriptedProvider()) as session, trio.open_nursery() as nursery:
+            approver = Approver(session, Screen(out=theirs, err=theirs), Lines(theirs))
+            approver.notice(ApprovalRequested(tool_call_id="a", tool_name="bash"), nursery)
+            approver.notice(ApprovalResolved(tool_call_id="a", decision="deny", by="timeout"), nursery)
+        assert select.select([ours], [], [], 0)[0] == []
+    finally:
+        os.close(ours)
+        os.close(theirs)
