@@ -70,6 +70,11 @@ _KINDS: tuple[tuple[tuple[str, ...], type[ProviderError], str], ...] = (
     (("RateLimit",), ProviderRateLimited, ""),
 )
 
+_UNTRUSTED = (
+    "The certificate of the server is not trusted — if it is your own, name the file with the certificate of its issuer "
+    "in the environment variable SSL_CERT_FILE."
+)
+
 # Patterns are text until an error needs them: compiling all of them takes longer than importing this module.
 _TOO_LONG = (
     r"(?i)exceed_context_size|context[_ ]length|maximum context|context window|context size"
@@ -277,6 +282,10 @@ def _translate(error: BaseException, provider: str) -> ProviderError:
         return _from_sdk(error, status, detail, provider)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return BadProviderReply(f"{label(provider)} answered with something that is no JSON: {detail}")
+    if "CERTIFICATE_VERIFY_FAILED" in detail:
+        untrusted = ProviderUnavailable(f"{label(provider)} network error: {detail}", provider=provider)
+        untrusted.advice, untrusted.retryable = _UNTRUSTED, False
+        return untrusted
     names = [base.__name__ for base in type(error).__mro__]
     for parts, kind, what in _KINDS:
         if any(part in name for name in names for part in parts):

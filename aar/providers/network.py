@@ -33,7 +33,7 @@ class Network(httpcore2.AsyncNetworkBackend):
         with _errors(httpcore2.ConnectTimeout, httpcore2.ConnectError), trio.fail_after(_seconds(timeout)):
             stream = await trio.open_tcp_stream(host, port, local_address=local_address)
         for option in socket_options or ():
-            stream.setsockopt(*option)  # type: ignore[arg-type]
+            stream.setsockopt(*option)
         return _Connection(stream)
 
     async def sleep(self, seconds: float) -> None:

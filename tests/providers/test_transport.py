@@ -11,6 +11,7 @@ import pytest
 import trio
 import trustme
 
+from aar.providers.failures import as_provider_error, explain
 from aar.providers.transport import Transport
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
@@ -122,8 +123,11 @@ async def test_an_encrypted_request_through_a_proxy_with_a_password() -> None:
 async def test_a_server_with_another_name_is_not_trusted() -> None:
     ours, theirs = contexts()
     async with served(speaks_tls(ours)) as port, transport(theirs) as over:
-        with pytest.raises(httpx2.ConnectError, match="certificate"):
+        with pytest.raises(httpx2.ConnectError, match="certificate") as raised:
             await ask(over, f"https://127.0.0.1:{port}/")
+    failure = as_provider_error(raised.value, "generic")
+    assert "SSL_CERT_FILE" in explain(failure)
+    assert not failure.retryable  # it will not be trusted a second later either
 
 
 async def test_time_limits_of_a_request_are_kept(autojump_clock: trio.testing.MockClock) -> None:
