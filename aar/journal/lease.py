@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from datetime import datetime
 
 from aar.errors import SessionInUse
@@ -46,7 +47,7 @@ def take_lease(session_id: str, folder: int) -> Lease:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_in_place(name, file, folder):
-                _sign(file)
+                _sign_or_remove(name, file, folder)
                 return Lease(name, file)
         except BlockingIOError as error:
             try:
@@ -67,6 +68,15 @@ def _is_in_place(name: str, file: int, folder: int) -> bool:
     except FileNotFoundError:
         return False
     return os.path.samestat(found, os.fstat(file))
+
+
+def _sign_or_remove(name: str, file: int, folder: int) -> None:
+    try:
+        _sign(file)
+    except OSError:  # as a rule the disk is full: a session that could not be opened leaves nothing on it
+        with suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+        raise
 
 
 def _sign(file: int) -> None:

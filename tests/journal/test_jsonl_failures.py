@@ -32,6 +32,16 @@ async def test_a_folder_that_cannot_be_made_is_told_with_its_path(tmp_path: Path
             pass
 
 
+async def test_a_session_that_found_no_room_for_its_lock_leaves_nothing_behind(tmp_path: Path, disk: Disk) -> None:
+    disk.fail("pwrite", errno.ENOSPC)
+    with pytest.raises(StoreUnavailable, match="free some space"):
+        async with JsonlStore(tmp_path).open("s1", create=True):
+            pass
+    assert os.listdir(tmp_path) == []
+    async with JsonlStore(tmp_path).open("s1", create=True) as log:
+        await log.append(0, [prompt(1)])
+
+
 class Disk:
     """Makes the next system calls of a kind fail."""
 
