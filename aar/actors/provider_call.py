@@ -57,11 +57,11 @@ async def provider_call(
     The next item is produced when it is asked for. Iterating raises `ProviderError` when the call is given up;
     leaving the block ends it.
     """
+    if not (streaming and provider.supports_streaming):
+        async with aclosing(_Call(provider, request, policy, None).items()) as items:
+            yield items
+        return
     with errors_alone():
-        if not (streaming and provider.supports_streaming):
-            async with aclosing(_Call(provider, request, policy, None).items()) as items:
-                yield items
-            return
         async with trio.open_nursery() as nursery:
             call = _Call(provider, request, policy, nursery)
             async with aclosing(call.items()) as items:

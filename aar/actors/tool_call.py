@@ -204,9 +204,10 @@ def _resolved(bench: Workbench, spec: ToolSpec, call: ToolCall, decision: Decisi
 
 def _audit(bench: Workbench, spec: ToolSpec, call: ToolCall) -> None:
     """Shell commands that are about to run, for the log of a user who wants one."""
-    command = command_of(call.arguments)
-    if bench.config.safety.log_all_commands and command and SideEffect.EXECUTE in spec.side_effects:
-        logger.info("Command audit: %s", redact(command))
+    if bench.config.safety.log_all_commands and SideEffect.EXECUTE in spec.side_effects:
+        command = command_of(call.arguments)
+        if command:
+            logger.info("Command audit: %s", redact(command))
 
 
 # --- run --------------------------------------------------------------------------------------

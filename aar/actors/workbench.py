@@ -93,7 +93,9 @@ class Workbench:
     @property
     def budget(self) -> Budget:
         """One for all calls of the session, whoever makes them."""
-        budget: Budget = self._kept.setdefault("budget", Budget(self.journal))
+        if "budget" not in self._kept:
+            self._kept["budget"] = Budget(self.journal)
+        budget: Budget = self._kept["budget"]
         return budget
 
     @property

@@ -71,8 +71,8 @@ _KINDS: tuple[tuple[tuple[str, ...], type[ProviderError], str], ...] = (
 )
 
 _UNTRUSTED = (
-    "The certificate of the server is not trusted — if it is your own, name the file with the certificate of its issuer "
-    "in the environment variable SSL_CERT_FILE."
+    "The certificate of the server is not trusted — if it is your own, name the file with the certificate of its "
+    "issuer in the environment variable SSL_CERT_FILE."
 )
 
 # Patterns are text until an error needs them: compiling all of them takes longer than importing this module.
