@@ -17,9 +17,10 @@ import trio
 
 from aar.actors.additions import Additions, add_tools
 from aar.actors.approvals import approvals
+from aar.actors.holding import Shared
 from aar.actors.mcp_servers import McpServers
 from aar.actors.providers import Providers
-from aar.actors.sessions import Shared, sessions
+from aar.actors.sessions import sessions
 from aar.client import Sessions
 from aar.config import aar_home
 from aar.config.extensions import may_have_extensions
