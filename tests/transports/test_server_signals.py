@@ -89,10 +89,21 @@ async def test_what_is_done_before_serving_gives_what_it_found() -> None:
         await stop.asked.wait()
 
 
+async def test_a_server_that_breaks_before_it_serves_has_failed_and_was_not_signalled() -> None:
+    broken = trio.Event()
+    async with trio.open_nursery() as nursery:
+        async with open_stop() as stop:
+            nursery.start_soon(stop.by_event, broken)
+            broken.set()
+            with pytest.raises(Told) as told:
+                await stop.before(trio.sleep_forever)
+        assert told.value.code == 1
+
+
 async def test_after_nohup_it_stays_when_its_terminal_is_closed(started: Any, flags: list[str], model: Model) -> None:
     was = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        async with started(*SERVERS["http"], *flags) as process:
+        async with started(*SERVERS["http"], *flags, cold=True) as process:  # which inherits what is ignored
             signal.signal(signal.SIGHUP, was)
             url = await told(process.stderr, r"http://\S+:\d+")
             process.send_signal(signal.SIGHUP)

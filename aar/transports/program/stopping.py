@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import trio
 
-from aar.transports.program.exits import Told
+from aar.transports.program.exits import FAILED, Told
 from aar.transports.program.signals import watch_signals
 
 __all__ = ["Stop", "open_stop"]
@@ -33,7 +33,10 @@ class Stop:
         self.asked.set()
 
     async def before(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` gives, which a signal cuts short. Then raises `Told` with 128 and the number of the signal."""
+        """What `work` gives, which is cut short when the server is asked to stop.
+
+        Then raises `Told`: with 128 and the number of the signal, or 1 when it was no signal.
+        """
         found: list[T] = []
         async with trio.open_nursery() as nursery:
 
@@ -45,7 +48,7 @@ class Stop:
             found.append(await work())
             nursery.cancel_scope.cancel()
         if not found:
-            raise Told(128 + self._number)
+            raise Told(128 + self._number if self._number else FAILED)
         return found[0]
 
 
