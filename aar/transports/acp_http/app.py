@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aar.agent import ApprovalCallback
 from aar.config import aar_home, merge_config
-from aar.errors import ConfigError
+from aar.errors import TransportError
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.runtime import Provider, Store, ToolRegistry, session_store
@@ -59,7 +59,7 @@ def create_acp_asgi_app(
     names that this machine is called by, which matter without a token. Sessions work in `cwd`, by default the folder of
     now, and are kept in `store`, by default where the settings say. Nothing is opened before the server starts.
 
-    Raises `ConfigError` when a package is missing.
+    Raises `TransportError` when a package is missing.
     """
     servers = tuple(mcp_servers)
     folder, own_home = os.path.realpath(cwd if cwd is not None else os.getcwd()), home or aar_home()
@@ -82,11 +82,11 @@ def _users_own() -> AgentConfig:
 
 
 def build_app(host: Host, access: Access, agent_name: str, agent_description: str) -> QuartTrio:
-    """The application around a host, which begins and ends with it. Raises `ConfigError` when a package is missing."""
+    """The application around a host, which begins and ends with it. Raises `TransportError` without its packages."""
     try:
         from quart_trio import QuartTrio
     except ImportError as error:
-        raise ConfigError("The HTTP API needs packages that are not there: pip install 'aar-agent[web]'") from error
+        raise TransportError("The HTTP API needs packages that are not there: pip install 'aar-agent[web]'") from error
     app = QuartTrio(__name__, static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=MOST_BODY, BODY_TIMEOUT=SENDING, RESPONSE_TIMEOUT=None)
     app.url_map.merge_slashes = False

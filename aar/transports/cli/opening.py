@@ -10,6 +10,7 @@ from aar.client import SessionHandle, Sessions, extension_problems
 from aar.config import Loaded, secret_values
 from aar.errors import ConfigError, SessionNotFound
 from aar.logs import configure_logging
+from aar.messages.events import TurnEnded
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
@@ -80,7 +81,12 @@ async def _session(
     except SessionNotFound:
         session_id = await whole_id(session_id, _pages(sessions))
         handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
-    return handle, f"Resumed session {session_id}"
+    return handle, f"Resumed session {session_id}{_cut_off(handle)}"
+
+
+def _cut_off(handle: SessionHandle) -> str:
+    ends = [record.event for record in handle.records() if isinstance(record.event, TurnEnded)]
+    return "\nIts last turn was interrupted." if ends and ends[-1].stop == "interrupted" else ""
 
 
 def _pages(sessions: Sessions) -> Pages:

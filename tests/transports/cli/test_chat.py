@@ -37,6 +37,19 @@ async def test_a_chat_can_go_on_with_a_session(aar, model, flags):
     assert [m["content"] for m in model.requests[1]["messages"] if m["role"] == "user"] == ["first", "second"]
 
 
+async def test_a_chat_that_goes_on_after_a_kill_says_that_a_turn_was_interrupted(aar, model, flags, place):
+    model.says("One.")
+    session_id = saved((await aar("chat", *flags, stdin="first\n")).err)
+    file = place.home / "sessions" / f"{session_id}.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    [end] = [at for at, line in enumerate(lines) if '"turn_ended"' in line]
+    file.write_text("".join(lines[:end]))
+    done = [await aar("chat", "--continue", *flags, stdin="again\n") for _ in range(2)]
+    resumed = f"Resumed session {session_id}\n"
+    assert [f"{resumed}Its last turn was interrupted.\n" in one.err for one in done] == [True, False]
+    assert resumed in done[1].err
+
+
 @pytest.mark.covers("CLI-05")
 async def test_a_chat_with_a_session_that_does_not_exist_is_an_error(aar, model, flags):
     done = await aar("chat", "--session", "nosuch", *flags, stdin="hi\n")

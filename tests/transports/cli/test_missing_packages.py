@@ -15,6 +15,7 @@ SOME_MODEL = ("--provider", "generic", "--model", "m", "--base-url", "http://127
         (("mcp",), "aar.transports.mcp_server.offered", "mcp,web"),
         (("mcp", "--http"), "hypercorn.trio", "web"),
         (("acp", "--http"), "hypercorn.trio", "web"),
+        (("acp", "--http"), "quart_trio", "web"),
     ],
 )
 def test_a_missing_package_is_named_with_the_command_that_gets_it(here, monkeypatch, words, module, extra) -> None:
