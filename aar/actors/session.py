@@ -16,22 +16,14 @@ from aar.actors.closing import repair
 from aar.actors.configuring import apply_patch
 from aar.actors.model_in_force import ModelInForce
 from aar.actors.providers import Providers
-from aar.actors.running import RunningTurn, run_in_scope, text_of
+from aar.actors.queueing import PromptQueue
+from aar.actors.running import RunningTurn, run_in_scope
 from aar.actors.turn import Controls
 from aar.actors.workbench import Workbench
-from aar.errors import AarError, QueueFull, SequenceConflict, SessionClosed, SessionError, StoreError
+from aar.errors import AarError, SequenceConflict, SessionClosed, SessionError, StoreError
 from aar.kernel import Envelope, Mailbox
 from aar.kernel.alone import errors_alone
-from aar.messages.base import new_turn_id
-from aar.messages.events import (
-    ApprovalResolved,
-    Event,
-    Notice,
-    PromptQueued,
-    PromptsCleared,
-    TurnEnded,
-    UserMessage,
-)
+from aar.messages.events import ApprovalResolved, Event
 from aar.messages.session import (
     Adopt,
     AskMcp,
@@ -47,8 +39,6 @@ from aar.messages.session import (
     ListQueue,
     ListTools,
     Prompt,
-    Queue,
-    QueuedPrompt,
     Revoke,
     RunCommand,
     SessionCommand,
@@ -107,12 +97,8 @@ class _Conversation:
         self._journal = bench.journal
         self._model = model
         self._nursery = nursery
-        self._queue_limit = queue_limit
         self._running: RunningTurn | None = None
-        # Short lists: a deque takes room for 64 entries at once, in each of a thousand idle sessions.
-        self._waiting: list[tuple[Prompt, Envelope[Any]]] = []
-        self._steering: list[UserMessage] = []
-        self._follow_ups: list[UserMessage] = []
+        self._queue = PromptQueue(bench.journal, queue_limit)
         self._to_write, self._notes = trio.open_memory_channel[Envelope[SessionCommand]](NOTES_LIMIT)
         self._being_written = 0
 
@@ -128,19 +114,14 @@ class _Conversation:
             self._fail()
             raise
         finally:
-            self._refuse_waiting()
+            text = f"session {self._bench.session_id} was closed before this prompt could run"
+            self._queue.refuse_prompts(SessionClosed(text))
 
     def _fail(self) -> None:
         """The session itself fails: what runs is interrupted, and the askers are told by the supervisor."""
-        self._waiting.clear()
+        self._queue.forget_prompts()
         if self._running is not None:
             self._running.was_interrupted = True
-
-    def _refuse_waiting(self) -> None:
-        """The session stops: nobody waits for a prompt that will not run any more."""
-        for _, envelope in self._waiting:
-            envelope.fail(SessionClosed(f"session {self._bench.session_id} was closed before this prompt could run"))
-        self._waiting.clear()
 
     # --- what needs no writing ---
 
@@ -150,7 +131,7 @@ class _Conversation:
             case GetStatus():
                 envelope.reply(self._status())
             case ListQueue():
-                envelope.reply(self._queue())
+                envelope.reply(self._queue.listing(self._running_id))
             case ListTools():
                 envelope.reply(self._bench.tools())
             case ListMcp() | AskMcp():
@@ -159,13 +140,21 @@ class _Conversation:
                 self._nursery.start_soon(self._bench.commands.answer, envelope)
             case Cancel() as cancel if self._is_running(cancel):
                 self._cancel_running(cancel)
-            case Steer(content=content) if len(self._steering) < self._queue_limit:
-                self._steering.append(UserMessage(content=content, data={"kind": "steering"}))
-            case Prompt() as prompt if self._running is None and not self._waiting and not self._being_written:
+            case Steer(content=content) if self._queue.steer_nowait(content):
+                pass
+            case Prompt() as prompt if self._is_idle:
                 self._begin(prompt, envelope)
             case _:
                 return False
         return True
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._running is None and not self._queue.has_prompts and not self._being_written
+
+    @property
+    def _running_id(self) -> str | None:
+        return self._running.prompt.turn_id if self._running is not None else None
 
     def _is_running(self, cancel: Cancel) -> bool:
         return self._running is not None and cancel.turn_id in (None, self._running.prompt.turn_id)
@@ -203,11 +192,11 @@ class _Conversation:
             case Cancel() as cancel:
                 await self._cancel(cancel)
             case Steer():
-                await self._turn_away("steering")
+                await self._queue.turn_away("steering")
             case FollowUp(content=content):
-                await self._follow_up(content)
+                await self._queue.put_follow_up(content)
             case ClearQueue():
-                envelope.reply(await self._clear_queue())
+                envelope.reply(await self._queue.clear(self._running_id))
             case Configure(patch=patch):
                 envelope.reply(await apply_patch(self._bench, patch))
             case AutoApprove(entry=entry):
@@ -228,84 +217,29 @@ class _Conversation:
         logger.error("session %s ends: %s", self._bench.session_id, error)
         self._nursery.cancel_scope.cancel()
 
-    # --- the queue ---
+    # --- what waits ---
 
     async def _take_prompt(self, prompt: Prompt, envelope: Envelope[Any]) -> None:
-        if self._running is None and not self._waiting:
+        if self._running is None and not self._queue.has_prompts:
             self._begin(prompt, envelope)
             return
-        if len(self._waiting) >= self._queue_limit:
-            raise QueueFull(f"{len(self._waiting)} prompts wait already; cancel some or wait for a turn to end")
-        data = {"kind": "prompt", "turn_id": prompt.turn_id}
-        await self._journal.append(PromptQueued(content=text_of(prompt), parts=prompt.parts, data=data))
-        self._waiting.append((prompt, envelope))
+        await self._queue.put(prompt, envelope)
         self._begin_next()
 
     def _begin_next(self) -> None:
-        if self._running is None and self._waiting:
-            self._begin(*self._waiting.pop(0))
+        if self._running is None and (following := self._queue.next_prompt()) is not None:
+            self._begin(*following)
 
     def _begin(self, prompt: Prompt, envelope: Envelope[Any]) -> None:
-        controls = Controls(steering=self._steering, follow_ups=self._follow_ups)
+        controls = Controls(steering=self._queue.steering, follow_ups=self._queue.follow_ups)
         self._running = RunningTurn(prompt, envelope, controls)
         self._nursery.start_soon(self._run, self._running)
-
-    async def _follow_up(self, content: str) -> None:
-        if len(self._follow_ups) >= self._queue_limit:
-            await self._turn_away("follow-ups")
-            return
-        name = new_turn_id()
-        await self._journal.append(PromptQueued(content=content, data={"kind": "follow_up", "turn_id": name}))
-        self._follow_ups.append(UserMessage(content=content, data={"kind": "follow_up", "queued_as": name}))
-
-    async def _turn_away(self, what: str) -> None:
-        text = f"{self._queue_limit} messages ({what}) wait already; this one was not taken."
-        await self._journal.append(Notice(kind="queue_full", text=text))
-
-    def _queue(self) -> Queue:
-        waiting = [QueuedPrompt(turn_id=prompt.turn_id, content=text_of(prompt)) for prompt, _ in self._waiting]
-        later = [
-            QueuedPrompt(turn_id=str(said.data["queued_as"]), content=said.content, is_follow_up=True)
-            for said in self._follow_ups
-        ]
-        live = {item.turn_id for item in (*waiting, *later)}
-        if self._running is not None:
-            live.add(self._running.prompt.turn_id)
-        stored = [
-            QueuedPrompt(turn_id=turn_id, content=fact.content, is_stored=True)
-            for turn_id, fact in self._journal.session.queued.items()
-            if turn_id not in live
-        ]
-        return Queue(items=[*stored, *waiting, *later])
-
-    async def _clear_queue(self) -> Queue:
-        cleared = self._queue()
-        dropped, self._waiting = self._waiting, []
-        self._follow_ups.clear()
-        if cleared.items:
-            names = [item.turn_id for item in cleared.items]
-            await self._drop(dropped, PromptsCleared(count=len(names), data={"turn_ids": names}))
-        return cleared
-
-    async def _drop(self, waiting: Sequence[tuple[Prompt, Envelope[Any]]], fact: PromptsCleared) -> None:
-        """These are out of the queue, whether that can be recorded or not; their askers learn which."""
-        try:
-            await self._journal.append(fact)
-        except StoreError as error:
-            for _, envelope in waiting:
-                envelope.fail(error)
-            raise
-        for prompt, envelope in waiting:
-            envelope.reply(TurnEnded(stop="cancelled", data={"turn_id": prompt.turn_id, "never_ran": True}))
 
     async def _cancel(self, cancel: Cancel) -> None:
         if self._is_running(cancel):  # it began while this waited its turn
             self._cancel_running(cancel)
-            return
-        found = [item for item in self._waiting if item[0].turn_id == cancel.turn_id]
-        if found:
-            self._waiting = [item for item in self._waiting if item not in found]
-            await self._drop(found, PromptsCleared(count=len(found), data={"turn_ids": [cancel.turn_id]}))
+        else:
+            await self._queue.withdraw(cancel.turn_id)
 
     # --- a turn ---
 
@@ -313,7 +247,7 @@ class _Conversation:
         try:
             ended = await run_in_scope(self._bench, turn, self._model.in_force)
             if ended.stop == "cancelled":
-                self._steering.clear()  # it was said to the turn that is gone
+                self._queue.steering.clear()  # it was said to the turn that is gone
         except StoreError as error:
             logger.error("session %s could not record its turn: %s", self._bench.session_id, error)
             turn.envelope.fail(error)
@@ -363,11 +297,11 @@ class _Conversation:
         return Status(
             session_id=fold.session_id,
             state=fold.state,
-            turn_id=self._running.prompt.turn_id if self._running is not None else "",
+            turn_id=self._running_id or "",
             seq=fold.seq,
             step_count=fold.step_count,
             input_tokens=fold.total_input_tokens,
             output_tokens=fold.total_output_tokens,
             cost=fold.total_cost,
-            queue_length=len(self._waiting) + len(self._follow_ups),
+            queue_length=len(self._queue),
         )
