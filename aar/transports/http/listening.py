@@ -6,13 +6,16 @@ import errno
 import os
 import resource
 import socket
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, suppress
 
 import trio
 
 from aar.errors import ConfigError, TransportError
 
-__all__ = ["cut_connections", "listening_sockets", "raise_file_limit"]
+__all__ = ["Peer", "connections_at", "cut_connections", "listening_sockets", "raise_file_limit"]
+
+Peer = tuple[str, int]  # address and port of a client
 
 BACKLOG = 128
 SILENCE = 60_000  # milliseconds in which a client that reads nothing of what it is sent is given up
@@ -94,16 +97,28 @@ def raise_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def cut_connections(port: int) -> None:
-    """End all connections of this process that came in on this port, also those whose other end does not read.
+def connections_at(port: int) -> set[Peer]:
+    """The other ends of all connections of this process that came in on this port."""
+    return {peer for peer, _ in _connections(port)}
 
-    A server that is writing to such a client cannot be told to stop.
+
+def cut_connections(port: int, peers: Collection[Peer] | None = None) -> None:
+    """End the connections of this process that came in on this port, also those whose other end does not read.
+
+    A server that is writing to such a client cannot be told to stop. Without `peers` all of them.
     """
+    for peer, found in _connections(port):
+        if peers is None or peer in peers:
+            with suppress(OSError):
+                found.shutdown(socket.SHUT_RDWR)
+
+
+def _connections(port: int) -> Iterator[tuple[Peer, socket.socket]]:
     for name in os.listdir("/dev/fd"):
         with suppress(OSError), _copy_of(int(name)) as found:
             if found.family in (socket.AF_INET, socket.AF_INET6) and found.getsockname()[1] == port:
-                found.getpeername()  # raises for those that only listen
-                found.shutdown(socket.SHUT_RDWR)
+                host, peer_port = found.getpeername()[:2]  # raises for those that only listen
+                yield (host, peer_port), found
 
 
 def _copy_of(descriptor: int) -> socket.socket:

@@ -13,6 +13,7 @@ import trio
 
 from aar.errors import TransportError
 from aar.transports.http.listening import cut_connections, raise_file_limit
+from aar.transports.http.traffic import Traffic
 
 __all__ = ["load_server", "serving"]
 
@@ -42,13 +43,17 @@ async def serving(
 ) -> AsyncIterator[list[str]]:
     """The addresses. When the block is left `before_end` is called, clients get their last answers, and it is over."""
     raise_file_limit()
+    traffic = Traffic(app)
     port, stop, over = sockets[0].getsockname()[1], trio.Event(), trio.Event()
 
     async def serve(*, task_status: trio.TaskStatus[list[str]]) -> None:
         from hypercorn.trio import serve
 
         try:
-            await serve(app, _server_settings(sockets), shutdown_trigger=stop.wait, task_status=task_status)
+            async with trio.open_nursery() as beside:
+                beside.start_soon(traffic.close_idle_connections, port)
+                await serve(traffic, _server_settings(sockets), shutdown_trigger=stop.wait, task_status=task_status)
+                beside.cancel_scope.cancel()
         finally:
             over.set()
 
@@ -60,6 +65,7 @@ async def serving(
             with trio.CancelScope(shield=True):
                 await before_end()
                 stop.set()
+                traffic.end_waiting()
                 with trio.move_on_after(ANSWERING + CUTTING):
                     await over.wait()
                 cut_connections(port)
