@@ -39,6 +39,7 @@ class Approver:
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
         self._open: dict[str, trio.CancelScope] = {}
         self._turn = trio.Lock()
+        self._is_reading = False
 
     @property
     def can_answer(self) -> bool:
@@ -78,13 +79,26 @@ class Approver:
                 await self._show(question)
                 self._lines.forget()
                 await self._screen.tell(QUESTION)
-                answer = await self._lines.read()
+                answer = await self._read()
                 if answer is None:
                     await self._screen.tell("\n")
                 self._screen.typed_newline()
             decision = _ANSWERS.get((answer or "").strip().lower(), "deny")
             self._open.pop(question.tool_call_id, None)
             await self._handle.decide(question.tool_call_id, decision)
+
+    async def _read(self) -> str | None:
+        self._is_reading = True
+        try:
+            return await self._lines.read()
+        finally:
+            self._is_reading = False
+
+    async def remind(self) -> None:
+        """Ask again when something was written below the question that waits for its answer."""
+        if self._is_reading and not self._screen.ends_with(QUESTION):
+            await self._screen.start_line()
+            await self._screen.tell(QUESTION)
 
     async def _show(self, question: ApprovalRequested) -> None:
         await self._screen.start_line()

@@ -61,6 +61,7 @@ async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnVie
                 progress.notice(record.event)
                 await view.show(record)
                 view.approver.notice(record.event, nursery)
+                await view.approver.remind()
                 if isinstance(record.event, TurnEnded) and record.turn_id == turn_id:
                     break
         await view.screen.status("")

@@ -98,6 +98,10 @@ class Screen:
         if self._tail:
             await self.tell("\n")
 
+    def ends_with(self, line: str) -> bool:
+        """Whether this is what stands open on the last line of standard error."""
+        return self._tail == line
+
     def typed_newline(self) -> None:
         """Somebody at the terminal has pressed Enter: the line that was open is not any more."""
         self._tails[self._err] = ""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aar.display import one_line
 from aar.messages.events import ApprovalRequested, ApprovalResolved
 from aar.testing import ScriptedProvider
-from aar.transports.cli.approve import Approver, described
+from aar.transports.cli.approve import QUESTION, Approver, described
 from aar.transports.cli.lines import Lines
 from aar.transports.program.screen import Screen
 
@@ -70,6 +70,36 @@ async def test_a_question_that_was_settled_before_it_could_be_asked_is_not_asked
             approver.notice(ApprovalRequested(tool_call_id="a", tool_name="bash"), nursery)
             approver.notice(ApprovalResolved(tool_call_id="a", decision="deny", by="timeout"), nursery)
         assert select.select([ours], [], [], 0)[0] == []
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+async def test_a_question_is_asked_again_when_something_was_written_below_it(live) -> None:
+    """The result of a call that runs beside it would otherwise stand where the answer is typed."""
+    ours, theirs = os.openpty()
+    shown = b""
+
+    async def see(times: int) -> None:
+        nonlocal shown
+        while shown.count(QUESTION.encode()) < times:
+            await trio.lowlevel.wait_readable(ours)
+            shown += os.read(ours, 4096)
+
+    try:
+        async with live(ScriptedProvider()) as session, trio.open_nursery() as nursery:
+            screen = Screen(out=theirs, err=theirs)
+            approver = Approver(session, screen, Lines(theirs))
+            approver.notice(ApprovalRequested(tool_call_id="a", tool_name="bash"), nursery)
+            await see(1)
+            await screen.tell("")
+            await approver.remind()
+            await screen.tell("\nResult of another call\n")
+            await approver.remind()
+            await see(2)
+            assert shown.endswith(b"Result of another call\r\n" + QUESTION.encode())
+            assert shown.count(QUESTION.encode()) == 2
+            os.write(ours, b"y\n")
     finally:
         os.close(ours)
         os.close(theirs)
