@@ -230,6 +230,9 @@ def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) 
 
         complain(f"{http.given()[0]} is for serving over HTTP: add --http.")
         return USAGE
+    from aar.transports.program.signals import leave_on_signals
+
+    leave_on_signals(code=0)  # before anybody is told how to end it
     _tell_a_person("Editors start this and talk to it over standard input. To talk yourself: aar chat. Ctrl+C ends it.")
     from aar.transports.acp.serve import acp
 
