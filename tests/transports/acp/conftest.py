@@ -264,8 +264,7 @@ def flags(model: Model) -> list[str]:
 def editor(place: Place, flags: list[str], warm_program: WarmProgram) -> Callable[..., Any]:
     """`async with editor() as client`: the program, introduced to a client with these capabilities.
 
-    `cold`, and without a greeting, it is not forked from a process that has imported everything: for what happens
-    while it starts.
+    `cold`, it is not forked from a process that has imported everything: for what happens while it starts.
     """
 
     @asynccontextmanager
@@ -281,17 +280,12 @@ def editor(place: Place, flags: list[str], warm_program: WarmProgram) -> Callabl
         where: Any = {"cwd": cwd or place.project, "env": place.environment}
         process: Any
         with (place.project.parent / "stderr").open("ab") as errors:
-            if cold or not greet or not warm_program.can_run(words, place.variables):
-                process = await trio.lowlevel.open_process(
-                    [sys.executable, "-m", "aar", *words],
-                    **where,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    start_new_session=True,  # as editors do
-                )
+            where |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            if cold or not warm_program.can_run(words, place.variables):
+                command = [sys.executable, "-m", "aar", *words]
+                process = await trio.lowlevel.open_process(command, **where, start_new_session=True)  # as editors do
             else:
-                process = await warm_program.talk(words, stderr=errors.fileno(), **where)
+                process = await warm_program.open(words, **where, own_session=True)
         client: Editor | None = None
         try:
             async with trio.open_nursery() as nursery:

@@ -15,7 +15,7 @@ from aar import __version__
 
 @pytest.mark.covers("ACP-01", "ACP-02")
 async def test_initialize_says_exactly_what_aar_can_do(editor):
-    async with editor(greet=False) as client:
+    async with editor(greet=False, cold=True) as client:
         assert await client.ask("initialize", protocolVersion=99, clientCapabilities={}) == {
             "protocolVersion": 1,
             "agentCapabilities": {

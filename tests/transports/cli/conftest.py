@@ -262,15 +262,21 @@ def told(place: Place) -> Callable[..., str]:
 
 
 @pytest.fixture
-def started(place: Place) -> Callable[..., Any]:
-    """`async with started("run", "hi") as process`: the program while it runs, for signals and for its streams."""
+def started(place: Place, warm_program: WarmProgram) -> Callable[..., Any]:
+    """`async with started("run", "hi") as process`: the program while it runs, for signals and for its streams.
+
+    `cold`, it is not forked from a process that has imported everything: for what is about the start itself.
+    """
 
     @asynccontextmanager
-    async def start(*arguments: str, **streams: Any) -> AsyncIterator[trio.Process]:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
-        process = await trio.lowlevel.open_process(
-            [sys.executable, "-m", "aar", *arguments], cwd=place.project, env=place.environment, **streams
-        )
+    async def start(*arguments: str, cold: bool = False, **streams: Any) -> AsyncIterator[trio.Process | WarmProcess]:
+        where: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+        where |= {"cwd": place.project, "env": place.environment}
+        process: Any
+        if cold or not warm_program.can_run(arguments, place.variables):
+            process = await trio.lowlevel.open_process([sys.executable, "-m", "aar", *arguments], **where)
+        else:
+            process = await warm_program.open(arguments, **where)
         try:
             with trio.fail_after(PATIENCE):
                 yield process

@@ -210,7 +210,7 @@ async def test_modules_of_a_project_do_not_pass_for_those_of_others(started, sit
     place.write("pip/__main__.py", "print('mine')\n")
     for name in ("trio", "pip", "json", "pydantic"):
         place.write(f"{name}/__init__.py", "raise SystemExit('mine')\n")
-    async with started(*arguments, stderr=subprocess.STDOUT) as process:
+    async with started(*arguments, cold=True, stderr=subprocess.STDOUT) as process:
         assert b"mine" not in b"".join([data async for data in process.stdout])
 
 

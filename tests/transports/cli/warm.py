@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class WarmProcess:
         self.pid = pid
         self.stdin: Any = None
         self.stdout: Any = None
+        self.stderr: Any = None
         self._answers = answers
         self._code: int | None = None
         answers.setblocking(False)
@@ -107,16 +108,35 @@ class WarmProgram:
         await trio.lowlevel.wait_readable(answers)
         return WarmProcess(int(answers.recv(100)), answers)
 
-    async def talk(self, arguments: Sequence[str], *, stderr: int, cwd: Path, env: Mapping[str, str]) -> WarmProcess:
-        """Start it in a session of its own, as editors do, with pipes for its input and output."""
-        (their_input, our_input), (our_output, their_output) = os.pipe(), os.pipe()
-        try:
-            streams = (their_input, their_output, stderr)
-            process = await self.start(arguments, streams=streams, cwd=cwd, env=env, own_session=True)
-        finally:
-            os.close(their_input)
-            os.close(their_output)
-        process.stdin, process.stdout = trio.lowlevel.FdStream(our_input), trio.lowlevel.FdStream(our_output)
+    async def open(
+        self,
+        arguments: Sequence[str],
+        *,
+        stdin: Any,
+        stdout: Any,
+        stderr: Any,
+        cwd: Path,
+        env: Mapping[str, str],
+        own_session: bool = False,
+    ) -> WarmProcess:
+        """Start it with streams as `trio.lowlevel.open_process` takes and gives them."""
+        ours: list[Any] = [None, None, None]
+        with ExitStack() as theirs:
+            streams: list[int] = []
+            for number, wanted in enumerate((stdin, stdout, stderr)):
+                if wanted == subprocess.PIPE:
+                    reading, writing = os.pipe()
+                    its, mine = (writing, reading) if number else (reading, writing)
+                    ours[number] = trio.lowlevel.FdStream(mine)
+                    theirs.callback(os.close, its)
+                elif wanted == subprocess.DEVNULL:
+                    its = os.open(os.devnull, os.O_RDWR)
+                    theirs.callback(os.close, its)
+                else:
+                    its = streams[1] if wanted == subprocess.STDOUT else wanted
+                streams.append(its if isinstance(its, int) else its.fileno())
+            process = await self.start(arguments, streams=streams, cwd=cwd, env=env, own_session=own_session)
+        process.stdin, process.stdout, process.stderr = ours
         return process
 
     async def run(

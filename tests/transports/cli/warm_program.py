@@ -19,27 +19,35 @@ import socket
 import sys
 import termios
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 LIMIT = 100_000  # bytes of a packet
-NEEDED = (
+ROOT = Path(__file__).parents[3]
+OF_OTHERS = (
     "acp.schema",
-    "aar.__main__",
-    "aar.agent",
-    "aar.journal.jsonl",
-    "aar.providers.generic",
-    "aar.transports.acp.serve",
-    "aar.transports.cli.app",
-    "aar.transports.cli.chat",
-    "aar.transports.cli.run",
+    "anyio._backends._trio",
+    "encodings.idna",
+    "encodings.utf_8_sig",
+    "h2.connection",
+    "httpcore2",
     "httpx2",
+    "hypercorn.trio",
+    "hypercorn.trio.tcp_server",
     "jsonschema_rs",
+    "mcp.client.streamable_http",
+    "mcp.server.lowlevel",
+    "mcp.server.streamable_http_manager",
+    "quart_trio",
     "rich.panel",
+    "truststore",
 )
+PROGRAMS = ("aar.processes.keeper", "aar.tools.match_lines")  # started, never imported
 
 
 def main() -> None:
-    for name in NEEDED:
+    for name in (*OF_OTHERS, *_all_of_aar()):
         importlib.import_module(name)
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who attend
@@ -54,6 +62,13 @@ def main() -> None:
             return
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _all_of_aar() -> Iterator[str]:
+    for path in sorted(ROOT.glob("aar/**/*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if name not in PROGRAMS:
+            yield name
 
 
 def _attend(run: dict[str, Any], stdin: int, stdout: int, stderr: int, answer: int) -> None:
