@@ -40,10 +40,10 @@ class RunStream(ResponseBody):
 
     async def __anext__(self) -> bytes:
         if not self._pieces:
-            event = await self._run.event(self._next)
-            if event is None:
+            found = await self._run.event(self._next)
+            if found is None:
                 raise StopAsyncIteration
-            self._next += 1
+            event, self._next = found
             first, *more = await encoded(event)
             self._pieces.extend([b"data: " + first, *more])
             self._pieces[-1] += b"\n\n"

@@ -139,8 +139,8 @@ def _offers(host: Host, name: str) -> list[_Offer]:
 async def _report(run: Run, context: Context) -> None:
     """Until it is over; each new piece of text is told as progress to a client that wants it."""
     number = 0
-    while (event := await run.event(number)) is not None:
-        number += 1
+    while (found := await run.event(number)) is not None:
+        event, number = found
         if event["type"] == "message_created":
             await context.session.report_progress(number, None, event["message"]["parts"][0]["content"])
     with trio.CancelScope(shield=True):  # it is over; this does not wait

@@ -11,13 +11,12 @@ import trio
 
 from aar.messages.events import AssistantMessage, ErrorEvent, Event, StepRestarted, StreamChunk
 from aar.transports.program.sentences import for_people
+from aar.transports.runs.event_log import EventLog
 from aar.transports.runs.request import RunRequest
 
 __all__ = ["Run", "Status", "message", "status_after"]
 
 Status = Literal["created", "in-progress", "completed", "failed", "cancelled"]
-
-_ENTRY_WEIGHT = 400  # bytes that an event takes besides its text, about
 
 _STATUS: dict[str, Status] = {
     "end_turn": "completed",
@@ -77,7 +76,7 @@ class _Saying:
 
 @dataclass(eq=False)
 class Run:
-    """`error` and `stop_reason` are those of its end. `weight` is what it takes in memory, in bytes, about."""
+    """`error` and `stop_reason` are those of its end."""
 
     agent_name: str
     request: RunRequest
@@ -89,13 +88,13 @@ class Run:
     stop_reason: str | None = None
     created_at: str = field(default_factory=_now)
     finished_at: str | None = None
-    events: list[dict[str, Any]] = field(default_factory=list)
-    weight: int = 0
     waiting: trio.CancelScope = field(default_factory=trio.CancelScope)  # around what comes before its turn
     cancelled: trio.Event = field(default_factory=trio.Event)  # somebody wants it to end
     placed: trio.Event = field(default_factory=trio.Event)  # its session is known, or it is over
     settled: trio.Event = field(default_factory=trio.Event)
+    _log: EventLog = field(default_factory=EventLog)
     _said: _Saying = field(default_factory=_Saying)
+    _output_weight: int = 0
     _problem: str = ""  # the last one that the turn told of
     _changed: trio.Event = field(default_factory=trio.Event)
 
@@ -136,7 +135,7 @@ class Run:
                 self._tell(self._said.end(text))
                 if text:
                     self.output.append(message(text))
-                    self.weight += len(text)
+                    self._output_weight += len(text)
             case ErrorEvent(message=text):
                 self._problem = for_people(text)
 
@@ -157,12 +156,10 @@ class Run:
             return
         text, replaced = piece
         event: dict[str, Any] = {"type": "message_created", "message": message(text)}
-        self._note(event | {"replaces": replaced} if replaced else event)
-        self.weight += len(text)
+        self._note(event | {"replaces": replaced} if replaced else event, len(text))
 
-    def _note(self, event: dict[str, Any]) -> None:
-        self.events.append(event)
-        self.weight += _ENTRY_WEIGHT
+    def _note(self, event: dict[str, Any], size: int = 0) -> None:
+        self._log.add(event, size)
         self._changed.set()
         self._changed = trio.Event()
 
@@ -173,10 +170,24 @@ class Run:
         self.cancelled.set()
         self.waiting.cancel()
 
-    async def event(self, number: int) -> dict[str, Any] | None:
-        """The event of this number, counted from 0, as soon as there is one; `None` behind the last."""
-        while number >= len(self.events):
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What is kept of what happened so far."""
+        return self._log.all()
+
+    @property
+    def weight(self) -> int:
+        """What it takes in memory, in bytes, about."""
+        return self._log.weight + self._output_weight
+
+    async def event(self, number: int) -> tuple[dict[str, Any], int] | None:
+        """The event of this number, counted from 0, as soon as there is one, and the number of the one behind it.
+
+        A reader that is so late that its event is not kept any more gets one of the type `events_dropped` instead.
+        `None` behind the last.
+        """
+        while (found := self._log.at(number)) is None:
             if self.settled.is_set():
                 return None
             await self._changed.wait()
-        return self.events[number]
+        return found
