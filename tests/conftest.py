@@ -5,6 +5,7 @@ The fixtures are what tests of whole sessions have in common: a live session, it
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,6 +30,13 @@ from aar.testing import facts_of, open_test_runtime
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--covered", action="store_true", help="list the checklist rows with a passing test")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What there is now stays to the end. Tests that look for garbage need not look through all of it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 _passed: set[str] = set()
