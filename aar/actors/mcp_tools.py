@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +34,7 @@ __all__ = ["FIRST_TURN_PATIENCE", "SessionServers"]
 TOLD_LOSSES = 10  # of one server and session; one that comes and goes all day must not fill the journal
 TOLD_NAMES = 20  # of tools that are called otherwise than their server calls them
 FIRST_TURN_PATIENCE = 10.0  # seconds that a turn waits for servers that have never answered yet
+EDITION = 32  # characters that tell two editions of a tool apart
 FORMER_NAMES = 1000  # tools that are gone and whose names are kept for them
 
 logger = logging.getLogger(__name__)
@@ -302,4 +305,11 @@ def _spec(name: str, tool: McpTool, seat: _Seat) -> ToolSpec:
         input_schema=tool.input_schema,
         side_effects=effects,
         handler=call,
+        edition=_edition(tool, seat.server),
     )
+
+
+def _edition(tool: McpTool, server: McpServer) -> str:
+    """A server may put something else behind a name that was allowed for good: then it is another edition."""
+    told = [server.name, tool.name, tool.description, tool.input_schema]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:EDITION]

@@ -29,7 +29,8 @@ def approval_key(
     """What 'always' holds for: this text, as JSON `[tool, kind, ...]`.
 
     Commands: the exact command, the folder it runs in, and whatever else shapes it. Files: the session's folder for
-    paths inside it, else the resolved path. Tools that reach outside, and all others: the tool.
+    paths inside it, else the resolved path. Tools that reach outside, and all others: the tool, in this
+    edition where it has one.
     """
     effects = frozenset(tool.side_effects)
     guard = guard or PathGuard(cwd, safety)
@@ -38,7 +39,7 @@ def approval_key(
     if SideEffect.WRITE in effects or (SideEffect.READ in effects and SideEffect.EXTERNAL not in effects):
         kind = "write" if SideEffect.WRITE in effects else "read"
         return _key(tool.name, kind, *_places(arguments, guard))
-    return _key(tool.name, "tool")
+    return _key(tool.name, "tool", *([tool.edition] if tool.edition else []))
 
 
 def _key(*parts: str) -> str:

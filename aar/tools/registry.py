@@ -47,7 +47,7 @@ class ToolSpec:
 
     An empty `input_schema` turns validation off. `execution` says whether calls of one step may run side by
     side; `None` leaves it to the runtime. A `handler` is sync or async and may take the `ToolContext` as
-    `ctx`.
+    `ctx`. `edition` tells what stands behind a name that others give: "always" holds for one edition alone.
     """
 
     name: str
@@ -59,6 +59,7 @@ class ToolSpec:
     prompt_guidelines: tuple[str, ...] = ()
     handler: Handler | None = field(default=None, repr=False)
     execution: Execution | None = None
+    edition: str = ""
 
     def schema(self) -> ToolSchema:
         """The three keys that a provider sees."""

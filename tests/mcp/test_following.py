@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import trio
 import trio.testing
 
@@ -10,12 +12,19 @@ from aar.journal.journal import Journal
 from aar.journal.state import Session
 from aar.kernel import Child, open_supervisor
 from aar.messages.mcp import McpListing, McpServer, McpTool
+from aar.messages.settings import SafetyConfig
+from aar.safety.grants import approval_key
 from aar.testing import MemoryStore
 from aar.tools.registry import ToolRegistry
 
 
 async def follow(*listings: McpListing) -> tuple[list[str], list[str]]:
     """The tools in the toolbox after these listings, one after the other, and what was told."""
+    toolbox, told = await followed(*listings)
+    return toolbox.names(), told
+
+
+async def followed(*listings: McpListing) -> tuple[ToolRegistry, list[str]]:
     toolbox = ToolRegistry()
 
     async def server(mailbox) -> None:
@@ -33,7 +42,7 @@ async def follow(*listings: McpListing) -> tuple[list[str], list[str]]:
             nursery.start_soon(servers.keep)
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
-        return toolbox.names(), [record.event.text for record in journal.records]
+        return toolbox, [record.event.text for record in journal.records]
 
 
 def listing(version: int, *tools: str, reason: str = "") -> McpListing:
@@ -59,6 +68,23 @@ async def test_tools_stay_while_the_server_is_away_and_go_when_it_lists_others()
 async def test_a_tool_whose_description_changes_is_told_as_changed() -> None:
     other = McpListing(version=2, state="connected", tools=(McpTool(name="a", description="Now with a twist."),))
     assert await follow(listing(1, "a"), other) == (["a"], ["The tools of MCP server 'it' are others now; changed: a."])
+
+
+async def test_always_said_to_a_tool_does_not_hold_for_another_behind_the_same_name() -> None:
+    def listed(version: int, **fields: Any) -> McpListing:
+        return McpListing(version=version, state="connected", tools=(McpTool(name="a", **fields),))
+
+    async def key(*listings: McpListing) -> str:
+        toolbox, _ = await followed(*listings)
+        return approval_key(toolbox.list_tools()[0], {}, SafetyConfig(), "/")
+
+    first, twist = listed(1, description="It counts."), listed(2, description="It deletes.")
+    schema = listed(3, description="It counts.", input_schema={"type": "object", "properties": {"what": {}}})
+    again = listed(4, description="It counts.")
+    keys = [await key(first), await key(first, twist), await key(first, schema), await key(first, twist, again)]
+    assert keys[0] == keys[3]
+    assert len(set(keys)) == 3
+    assert '["a", "tool"]' not in keys  # what earlier versions have recorded holds for none of them
 
 
 async def test_a_server_that_comes_and_goes_all_day_does_not_fill_the_journal() -> None:

@@ -21,6 +21,7 @@ class Tool:
     name: str
     side_effects: tuple[SideEffect, ...]
     requires_approval: bool = False
+    edition: str = ""
 
 
 BASH = Tool("bash", (SideEffect.EXECUTE,))
@@ -96,6 +97,14 @@ def test_writes_inside_the_folder_share_a_key_and_others_have_their_own(tmp_path
 def test_the_key_of_a_foreign_tool_is_the_tool() -> None:
     assert key(MCP, query="a") == key(MCP, query="b") == '["server__tool", "tool"]'
     assert key(Tool("fetch", (SideEffect.NETWORK,)), url="x") == '["fetch", "tool"]'
+
+
+def test_the_key_of_a_foreign_tool_has_its_edition() -> None:
+    now, later = (Tool("server__tool", (SideEffect.EXTERNAL,), edition=edition) for edition in ("a", "b"))
+    assert key(now, query="a") == key(now, query="b") == '["server__tool", "tool", "a"]'
+    granted = Grants().allow(key(now)).deny(key(MCP))
+    assert [granted.verdict("server__tool", key(one), {}) for one in (now, later, MCP)] == ["allow", None, "deny"]
+    assert granted.revoke("server__tool") == Grants()
 
 
 def test_always_holds_for_the_same_key_only() -> None:

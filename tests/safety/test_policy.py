@@ -18,6 +18,7 @@ class Tool:
     name: str
     side_effects: tuple[SideEffect, ...]
     requires_approval: bool = False
+    edition: str = ""
 
 
 READ = Tool("read_file", (SideEffect.READ,))
