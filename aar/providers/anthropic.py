@@ -13,13 +13,14 @@ from urllib.parse import urlunsplit
 from aar.errors import BadProviderReply
 from aar.messages.provider import ImageLimits, ModelInfo, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
+from aar.providers.addresses import with_scheme
 from aar.providers.anthropic_body import MessageBody, Shape, reshaped
 from aar.providers.anthropic_stream import MessageStream
 from aar.providers.anthropic_wire import NAME
 from aar.providers.bodies import ERROR_LIMIT
 from aar.providers.failures import as_provider_error, describe_body, error_for_status, error_in_answer
 from aar.providers.headers import request_headers
-from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, split_url
+from aar.providers.http import CONNECT_TIMEOUT, HttpPool, split_url
 from aar.providers.openai_wire import text_of
 from aar.providers.posting import AnswerReading, PostingProvider
 from aar.providers.sdk import Refused, SdkClients, check_installed, custom_headers, key_of, load, missing_key
@@ -240,11 +241,7 @@ def server_root(address: str) -> str:
 
     Without a scheme it is `https`, on this machine `http`. Raises `InvalidSetting` for what is no such URL.
     """
-    address = address.strip()
-    if "://" not in address:
-        host = split_url(f"http://{address}").hostname or ""
-        address = f"{'http' if is_loopback(host) else 'https'}://{address}"
-    parts = split_url(address)
+    parts = split_url(with_scheme(address))
     path = parts.path.rstrip("/")
     for suffix in ("/messages", "/v1"):
         path = path.removesuffix(suffix).rstrip("/")

@@ -198,11 +198,11 @@ class GeminiProvider(PostingProvider):
 
     # --- reading ------------------------------------------------------------------------------
 
-    async def _deltas(self, response: httpx2.Response) -> AsyncGenerator[StreamDelta, None]:
-        if "html" in response.headers.get("content-type", "").lower():
-            await self._json(response)  # which says what it is
+    async def _deltas(self, answer: httpx2.Response) -> AsyncGenerator[StreamDelta, None]:
+        if "html" in answer.headers.get("content-type", "").lower():
+            await self._json(answer)  # which says what it is
         reading, events = self._reading(), AnswerEvents()
-        async with open_chunks(response) as chunks:
+        async with open_chunks(answer) as chunks:
             while (chunk := await _next_chunk(chunks, reading)) is not None:
                 yield reading.read(events.feed(chunk))
         last = reading.read(events.finish())

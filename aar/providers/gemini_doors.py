@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import SplitResult, quote, urlunsplit
 
 from aar.errors import MissingPackage, ProviderError
+from aar.providers.addresses import with_scheme
 from aar.providers.bodies import error_text
 from aar.providers.failures import error_for_status
-from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, split_url
+from aar.providers.http import CONNECT_TIMEOUT, HttpPool, split_url
 from aar.providers.sdk import SdkClients, load
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def addresses(base: str, model: str, endpoint: str = "", stream_endpoint: str = 
 
     `endpoint` and `stream_endpoint` are used as they are. Raises `InvalidSetting` for what is no URL.
     """
-    base = _with_scheme(base or endpoint)
+    base = with_scheme(base or endpoint)
     parts = split_url(base)
     path = _ACTION.sub("", parts.path.rstrip("/"))
     is_google = (parts.hostname or "").endswith(".googleapis.com")
@@ -82,8 +83,8 @@ def addresses(base: str, model: str, endpoint: str = "", stream_endpoint: str = 
     query = "&".join(piece for piece in (parts.query, "pageSize=1000") if piece)
     listed = made._replace(path=_OF_A_MODEL.sub("/models", path), query=query)
     return Addresses(
-        _with_scheme(endpoint) or _acted(made, "generateContent"),
-        _with_scheme(stream_endpoint) or streamed,
+        with_scheme(endpoint) or _acted(made, "generateContent"),
+        with_scheme(stream_endpoint) or streamed,
         urlunsplit(listed) if _OF_A_MODEL.search(path) else "",
         is_google,
     )
@@ -92,17 +93,6 @@ def addresses(base: str, model: str, endpoint: str = "", stream_endpoint: str = 
 def _acted(parts: SplitResult, action: str, more: str = "") -> str:
     query = "&".join(piece for piece in (parts.query, more) if piece)
     return urlunsplit(parts._replace(path=f"{parts.path}:{action}", query=query))
-
-
-def _with_scheme(address: str) -> str:
-    """Without a scheme it is `https`, on this machine `http`. Raises `InvalidSetting` for what is no URL."""
-    address = address.strip()
-    if address and "://" not in address:
-        host = split_url(f"http://{address}").hostname or ""
-        address = f"{'http' if is_loopback(host) else 'https'}://{address}"
-    if address:
-        split_url(address)
-    return address
 
 
 def model_path(model: str) -> str:

@@ -13,10 +13,11 @@ from urllib.parse import urlunsplit
 from aar.errors import ProviderError
 from aar.messages.provider import ModelInfo, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
+from aar.providers.addresses import with_scheme
 from aar.providers.bodies import error_text
 from aar.providers.failures import error_for_status, error_in_answer
 from aar.providers.headers import request_headers
-from aar.providers.http import HttpPool, is_loopback, split_url
+from aar.providers.http import HttpPool, split_url
 from aar.providers.openai_fields import Fields
 from aar.providers.openai_models import parse_models
 from aar.providers.openai_stream import ChatStream
@@ -189,12 +190,9 @@ def chat_endpoint(address: str) -> str:
 
     Without a scheme it is `https`, on this machine `http`. Raises `InvalidSetting` for what is no such URL.
     """
-    address = address.strip()
+    address = with_scheme(address)
     if not address:
         return ""
-    if "://" not in address:
-        host = split_url(f"http://{address}").hostname or ""
-        address = f"{'http' if is_loopback(host) else 'https'}://{address}"
     parts = split_url(address)
     path = parts.path.rstrip("/")
     if not path:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import trio
@@ -16,11 +15,11 @@ from aar.errors import BadProviderReply, ProviderError
 from aar.messages.events import ProviderMeta
 from aar.messages.provider import ImageLimits, ModelInfo, ProviderRequest, ProviderResponse, StreamDelta, Usage
 from aar.messages.settings import ProviderConfig
-from aar.providers.base import Assembly, Provider, replay
-from aar.providers.bodies import ERROR_LIMIT, drain, error_text, read_body
-from aar.providers.failures import as_provider_error, describe_body, error_in_answer, timed_out
+from aar.providers.answering import AnsweringProvider
+from aar.providers.bodies import drain, error_text, read_body
+from aar.providers.failures import error_in_answer
 from aar.providers.headers import request_headers
-from aar.providers.http import CONNECT_TIMEOUT, HttpPool, is_loopback, open_chunks
+from aar.providers.http import HttpPool, is_loopback, open_chunks
 from aar.providers.ollama_errors import failure, is_unknown_model, not_running
 from aar.providers.ollama_form import (
     OUTPUT_LIMIT,
@@ -58,8 +57,8 @@ class _Sent(NamedTuple):
     window: int | None
 
 
-class OllamaProvider(Provider):
-    """Speaks to `server`, the URL that `/api/chat` is added to.
+class OllamaProvider(AnsweringProvider[_Sent]):
+    """Speaks to the server at `endpoint`, the URL that `/api/chat` is added to.
 
     What a model refuses (tools, thinking, images, a window that its machine has no memory for) is left out or made
     smaller from then on, with a warning, for as long as the instance lives.
@@ -87,8 +86,8 @@ class OllamaProvider(Provider):
         super().__init__(config)
         if config.extra.get("use_environment", True) is False:
             environ = {}
-        self.server = server_root(config.base_url, environ)
-        self.api_key = config.api_key.strip() or _cloud_key(self.server, environ)
+        self.endpoint = server_root(config.base_url, environ)
+        self.api_key = config.api_key.strip() or _cloud_key(self.endpoint, environ)
         self._sent_headers = request_headers(self.api_key, config.extra)
         self._secrets = Secrets(self.api_key, (v for name, v in self._sent_headers.items() if name != "content-type"))
         self._own_window = own_window(config)
@@ -114,34 +113,12 @@ class OllamaProvider(Provider):
 
     # --- asking -------------------------------------------------------------------------------
 
-    async def complete(self, request: ProviderRequest) -> ProviderResponse:
-        with self._own_errors():
-            async with self._answer(request, streaming=False) as sent:
-                if not _is_stream(sent.response):
-                    return await self._whole(sent)
-                assembly = Assembly()
-                async with aclosing(self._deltas(sent)) as deltas:
-                    async for delta in deltas:
-                        assembly.add(delta)
-                return assembly.response()
-
-    async def stream(self, request: ProviderRequest) -> AsyncGenerator[StreamDelta, None]:
-        with self._own_errors():
-            async with self._answer(request, streaming=True) as sent:
-                if _is_stream(sent.response):
-                    async with aclosing(self._deltas(sent)) as deltas:
-                        async for delta in deltas:
-                            yield delta
-                else:
-                    for delta in replay(await self._whole(sent)):
-                        yield delta
-
     async def models(self) -> tuple[ModelInfo, ...]:
         with self._own_errors():
             async with self._pool.open_stream("GET", self._url("/api/tags"), headers=self._sent_headers) as response:
                 if not response.is_success:
                     raise self._failure(response, await error_text(response))
-                names = model_names(self._json(await read_body(response)))[:MODEL_LIMIT]
+                names = model_names(self._parsed_json(await read_body(response)))[:MODEL_LIMIT]
         cards: dict[str, ModelCard | None] = {}
         places = trio.CapacityLimiter(CARDS_AT_ONCE)
 
@@ -155,27 +132,13 @@ class OllamaProvider(Provider):
         found = ((name, cards[name] or ModelCard()) for name in names)
         return tuple(card.info(name) for name, card in found if card.can_chat)
 
-    @contextmanager
-    def _own_errors(self) -> Generator[None, None, None]:
+    def _not_reached(self, error: Exception) -> ProviderError:
         import httpx2
 
-        try:
-            yield
-        except ProviderError as error:
-            error.provider = self.name
-            error.advice = self._secrets.hide(error.advice)
-            self._secrets.hide_in(error)
-            raise
-        except httpx2.ConnectTimeout as error:
-            raise timed_out(self.name, CONNECT_TIMEOUT, f"no connection to {self._shown_server}") from error
-        except httpx2.ConnectError as error:
-            is_here = is_loopback(urlsplit(self.server).hostname or "")
-            raise not_running(self._shown_server, self._secrets.hide(str(error)), is_here=is_here) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
-            found = as_provider_error(error, self.name)
-            found.args = (f"{found} ({self._shown_server})",)
-            self._secrets.hide_in(found)
-            raise found from error
+        if not isinstance(error, httpx2.ConnectError):
+            return super()._not_reached(error)
+        is_here = is_loopback(urlsplit(self.endpoint).hostname or "")
+        return not_running(self._server, str(error), is_here=is_here)
 
     @asynccontextmanager
     async def _answer(self, request: ProviderRequest, *, streaming: bool) -> AsyncGenerator[_Sent, None]:
@@ -204,7 +167,7 @@ class OllamaProvider(Provider):
 
     def _failure(self, response: httpx2.Response, text: str) -> ProviderError:
         headers = response.headers
-        return failure(response.status_code, text, headers, model=self.config.model, server=self._shown_server)
+        return failure(response.status_code, text, headers, model=self.config.model, server=self._server)
 
     def _warn_once(self) -> None:
         """With the first request, not before: settings are also looked at without asking anything."""
@@ -214,9 +177,7 @@ class OllamaProvider(Provider):
         kind, schema = asked_format(self.config)
         if kind == "json_schema" and answer_format(kind, schema) is None:
             _log.warning("response_format is json_schema and there is no provider.json_schema: asking for text")
-        parts = urlsplit(self.server)
-        if parts.scheme == "http" and self.api_key and not is_loopback(parts.hostname or ""):
-            _log.warning("The key goes to %s unencrypted: use https://", self._shown_server)
+        self._warn_of_an_open_key(self.api_key)
 
     # --- the window ---------------------------------------------------------------------------
 
@@ -241,7 +202,7 @@ class OllamaProvider(Provider):
                 sent = self._pool.open_stream("POST", self._url("/api/show"), headers=self._sent_headers, content=body)
                 async with sent as response:
                     if response.is_success:
-                        return read_card(self._json(await read_body(response)))
+                        return read_card(self._parsed_json(await read_body(response)))
                     text, status = await error_text(response), response.status_code
                 may_know = status in (408, 429) or status >= 500 or is_unknown_model(status, text)
                 return None if may_know else ModelCard()
@@ -278,10 +239,14 @@ class OllamaProvider(Provider):
 
     # --- reading ------------------------------------------------------------------------------
 
-    async def _deltas(self, sent: _Sent) -> AsyncGenerator[StreamDelta, None]:
+    def _is_stream(self, answer: _Sent) -> bool:
+        kind = answer.response.headers.get("content-type", "").lower()
+        return "html" not in kind and ("json" not in kind or "ndjson" in kind or "jsonl" in kind)
+
+    async def _deltas(self, answer: _Sent) -> AsyncGenerator[StreamDelta, None]:
         reading = OllamaStream(model=self.config.model)
         splitter = LineSplitter()
-        async with open_chunks(sent.response) as chunks:
+        async with open_chunks(answer.response) as chunks:
             async for chunk in chunks:
                 yield reading.read(splitter.feed(chunk))
                 if reading.is_over:
@@ -290,34 +255,19 @@ class OllamaProvider(Provider):
             if not reading.is_over:
                 yield reading.read(splitter.finish())
         for delta in reading.end():
-            self._watch_usage(delta.meta, sent.window)
+            self._watch_usage(delta.meta, answer.window)
             yield delta
 
-    async def _whole(self, sent: _Sent) -> ProviderResponse:
-        answer = self._json(await read_body(sent.response))
-        if isinstance(answer, dict) and answer.get("error"):
-            raise error_in_answer(answer, self.name)
-        response = parse_answer(answer, model=self.config.model)
-        self._watch_usage(response.meta, sent.window)
+    async def _whole(self, answer: _Sent) -> ProviderResponse:
+        found = self._parsed_json(await read_body(answer.response))
+        if isinstance(found, dict) and found.get("error"):
+            raise error_in_answer(found, self.name)
+        response = parse_answer(found, model=self.config.model)
+        self._watch_usage(response.meta, answer.window)
         return response
 
-    def _json(self, body: bytes) -> Any:
-        try:
-            return json.loads(body)
-        except (ValueError, RecursionError) as error:
-            said = describe_body(body[:ERROR_LIMIT].decode(errors="replace"))
-            hint = " (check provider.base_url)" if body.lstrip()[:1] == b"<" else ""
-            text = f"{self._shown_server} answered with something that is no JSON: {said}{hint}"
-            raise BadProviderReply(text) from error
-
     def _url(self, path: str) -> str:
-        return self.server + path
-
-    @property
-    def _shown_server(self) -> str:
-        """The server as it may be shown: without a password."""
-        parts = urlsplit(self.server)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return self.endpoint + path
 
 
 def _cloud_key(server: str, environ: Mapping[str, str]) -> str:
@@ -325,8 +275,3 @@ def _cloud_key(server: str, environ: Mapping[str, str]) -> str:
     host = urlsplit(server).hostname or ""
     is_cloud = server.startswith("https:") and (host == "ollama.com" or host.endswith(".ollama.com"))
     return (environ.get("OLLAMA_API_KEY") or "").strip() if is_cloud else ""
-
-
-def _is_stream(response: httpx2.Response) -> bool:
-    kind = response.headers.get("content-type", "").lower()
-    return "html" not in kind and ("json" not in kind or "ndjson" in kind or "jsonl" in kind)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from aar.messages.provider import ProviderRequest
 from aar.messages.settings import ProviderConfig
-from aar.providers.http import is_loopback, split_url
+from aar.providers.addresses import with_scheme
+from aar.providers.http import split_url
 from aar.providers.openai_wire import response_format
 from aar.providers.sdk import key_of
 
@@ -65,12 +66,7 @@ def place_of(config: ProviderConfig, api: str, environ: Mapping[str, str]) -> Pl
 
 
 def _url(address: str) -> str:
-    address = address.strip()
-    if "://" not in address:
-        host = split_url(f"http://{address}").hostname or ""
-        address = f"{'http' if is_loopback(host) else 'https'}://{address}"
-    split_url(address)
-    return re.sub(r"/(?:chat/completions|responses)/?$", "", address.rstrip("/"))
+    return re.sub(r"/(?:chat/completions|responses)/?$", "", with_scheme(address).rstrip("/"))
 
 
 def reasons(config: ProviderConfig) -> bool:

@@ -95,12 +95,12 @@ def refuses(server: Any, text: str, status: int = 400) -> None:
 def test_the_server_is_that_of_the_settings_or_the_environment_or_this_machine(
     base_url: str, environ: dict[str, str], url: str
 ) -> None:
-    assert provider_at(base_url, environ).server == url
+    assert provider_at(base_url, environ).endpoint == url
 
 
 def test_without_the_environment_only_the_settings_count() -> None:
     extra = {"use_environment": False}
-    assert provider_at("", {"OLLAMA_HOST": "gpu-box"}, extra).server == "http://localhost:11434"
+    assert provider_at("", {"OLLAMA_HOST": "gpu-box"}, extra).endpoint == "http://localhost:11434"
 
 
 @pytest.mark.parametrize("address", ["http://exa mple", "http://[::1", "ftp://host", "https://", "h:port"])
