@@ -116,7 +116,8 @@ class _Chat:
         """Also when everything is cancelled: without waiting."""
         if self._interrupts.code is not None:
             self._screen.tell_nowait("Goodbye.\n")
-        self._screen.tell_nowait(f"Session saved: {self._handle.session_id}\n")
+        if not self._conversation.is_blank:
+            self._screen.tell_nowait(f"Session saved: {self._handle.session_id}\n")
 
     async def _answer(self, line: str) -> None:
         if line.startswith("/"):

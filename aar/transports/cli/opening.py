@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
+
+import trio
 
 from aar.client import SessionHandle, Sessions, extension_problems
 from aar.config import Loaded, secret_values
-from aar.errors import ConfigError, SessionNotFound
+from aar.errors import AarError, ConfigError, SessionNotFound
 from aar.logs import configure_logging
-from aar.messages.events import TurnEnded
+from aar.messages.events import TurnEnded, UserMessage
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
@@ -27,6 +29,8 @@ from aar.transports.program.settings import here, watched
 
 __all__ = ["Conversation", "open_conversation", "two_sessions"]
 
+FORGETTING_TIMEOUT = 2.0  # seconds for deleting a session in which nothing was said
+
 
 class Conversation(NamedTuple):
     """A live session and the settings it was opened with. `remark` says how it came to be, for people."""
@@ -34,6 +38,12 @@ class Conversation(NamedTuple):
     handle: SessionHandle
     config: AgentConfig
     remark: str = ""
+    is_new: bool = False
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it was begun here and nobody has said anything: it is not kept."""
+        return self.is_new and not any(isinstance(record.event, UserMessage) for record in self.handle.records())
 
 
 def two_sessions(flags: Flags) -> bool:
@@ -59,29 +69,34 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
         raise ConfigError("provider.api_key: has letters that no key has. Copy the key again.")
     store = session_store(config, home=home, cwd=cwd)
     async with open_runtime(config, store=store, home=home, extensions=True) as runtime:
-        handle, remark = await _session(runtime.sessions, flags, cwd, config, servers)
-        for problem in extension_problems(handle):
+        conversation = await _session(runtime.sessions, flags, cwd, config, servers)
+        for problem in extension_problems(conversation.handle):
             complain(problem)
-        await tell_of_servers(handle, servers)
-        yield Conversation(handle, config, remark)
+        await tell_of_servers(conversation.handle, servers)
+        try:
+            yield conversation
+        finally:
+            if conversation.is_blank:
+                with trio.move_on_after(FORGETTING_TIMEOUT, shield=True), suppress(AarError):
+                    await runtime.sessions.delete(conversation.handle.session_id)
 
 
 async def _session(
     sessions: Sessions, flags: Flags, cwd: str, config: AgentConfig, servers: tuple[McpServer, ...]
-) -> tuple[SessionHandle, str]:
+) -> Conversation:
     session_id, remark = flags.session, ""
     if flags.resume:
         newest = (await sessions.list(cwd=cwd, limit=1)).sessions
         session_id = newest[0].session_id if newest else None
         remark = "" if newest else "There is no session of this folder yet: this is a new one."
     if session_id is None:
-        return await sessions.open(cwd, mcp_servers=servers), remark
+        return Conversation(await sessions.open(cwd, mcp_servers=servers), config, remark, is_new=True)
     try:
         handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
     except SessionNotFound:
         session_id = await whole_id(session_id, _pages(sessions))
         handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
-    return handle, f"Resumed session {session_id}{_cut_off(handle)}"
+    return Conversation(handle, config, f"Resumed session {session_id}{_cut_off(handle)}")
 
 
 def _cut_off(handle: SessionHandle) -> str:

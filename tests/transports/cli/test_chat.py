@@ -29,6 +29,12 @@ async def test_a_chat_ends_at_quit_and_at_the_end_of_input(aar, model, flags, en
     assert saved(done.err)
 
 
+async def test_a_chat_in_which_nobody_said_anything_leaves_no_session(aar, model, flags, place):
+    done = await aar("chat", *flags, stdin="/help\n")
+    assert (done.code, "Session saved" in done.err) == (0, False)
+    assert [file.name for file in (place.home / "sessions").glob("*")] == []
+
+
 async def test_a_chat_can_go_on_with_a_session(aar, model, flags):
     model.says("One.").says("Two.")
     session_id = saved((await aar("chat", *flags, stdin="first\n")).err)
