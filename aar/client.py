@@ -68,7 +68,7 @@ from aar.messages.settings import AgentConfig
 if TYPE_CHECKING:
     from aar.tools.registry import ToolSpec
 
-__all__ = ["PromptContent", "SessionHandle", "Sessions", "extension_problems"]
+__all__ = ["PromptContent", "SessionHandle", "Sessions", "opening_problems"]
 
 OWNER_GRACE = 15.0  # seconds the owner of a turn waits for its end after cancelling it
 
@@ -392,8 +392,8 @@ class SessionHandle:
         return copy
 
 
-def extension_problems(handle: SessionHandle) -> list[str]:
-    """What people should know of a session's extensions since it was opened: which were not loaded, and why."""
-    events = [record.event for record in handle.records()]
+def opening_problems(handle: SessionHandle) -> list[str]:
+    """What people should know of how a session was opened: a journal that was cut, extensions that were not loaded."""
+    events, kinds = [record.event for record in handle.records()], ("journal_recovered", "extension")
     opened = max((at for at, event in enumerate(events) if isinstance(event, SessionEvent)), default=0)
-    return [event.text for event in events[opened:] if isinstance(event, Notice) and event.kind == "extension"]
+    return [event.text for event in events[opened:] if isinstance(event, Notice) and event.kind in kinds]

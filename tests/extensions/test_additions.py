@@ -7,7 +7,7 @@ import logging
 import pytest
 import trio
 
-from aar.client import extension_problems
+from aar.client import opening_problems
 from aar.errors import ExtensionError
 from aar.messages.events import ToolResult
 from aar.messages.settings import AgentConfig
@@ -89,12 +89,12 @@ async def test_a_tool_takes_the_place_of_another_only_where_the_settings_say_so(
     world.user("mine.py", "def register(api):\n    api.tool('read_file', 'Mine.')(lambda: 'mine')\n")
     provider = ScriptedProvider().call("read_file").text("done")
     async with world.session(provider) as session:
-        [problem] = extension_problems(session)
+        [problem] = opening_problems(session)
         assert problem.startswith("A tool 'read_file' of an extension was left out")
         assert "Mine." not in [tool.description for tool in await session.tools()]
     allowed = AgentConfig.model_validate({"extensions": {"replace_tools": ["read_file"]}})
     async with world.session(provider, allowed) as session:
-        assert extension_problems(session) == []
+        assert opening_problems(session) == []
         await session.prompt("go")
         assert outputs(session) == ["mine"]
 

@@ -9,7 +9,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aar.client import extension_problems
+from aar.client import opening_problems
 from aar.errors import ExtensionError
 from aar.extensions.finding import find_extensions
 from aar.extensions.sources import _digest
@@ -129,7 +129,7 @@ async def test_a_name_that_could_pass_for_a_sentence_is_no_extension(world) -> N
         world.of_project(f"{name}.py", "raise SystemExit\n")
     assert [found.name for found in find_extensions(world.home, world.project)] == ["ok-1.2_x", "é"]
     async with world.session() as session:
-        [problem] = extension_problems(session)
+        [problem] = opening_problems(session)
         assert "(ok-1.2_x, é)" in problem
 
 

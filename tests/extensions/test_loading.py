@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from aar.client import extension_problems
+from aar.client import opening_problems
 from aar.config.extensions import may_have_extensions, site_folders
 from aar.extensions.finding import find_extensions, in_force
 from aar.extensions.sources import read_source
@@ -99,7 +99,7 @@ async def test_a_project_cannot_pass_as_a_folder_of_installed_packages(world, mo
     assert str(world.project) not in site_folders(world.project)
     assert not may_have_extensions(world.home, world.project)
     async with world.session() as session:
-        assert (await session.commands(), extension_problems(session)) == ((), [])
+        assert (await session.commands(), opening_problems(session)) == ((), [])
 
 
 @pytest.mark.covers("EXT-04", "EXT-05")
@@ -149,7 +149,7 @@ async def test_extensions_that_cannot_be_loaded_are_told_and_the_others_work(wor
     world.user("who.py", SAYS.format("me"))
     async with world.session() as session:
         assert await replies(session) == {"who": "me"}
-        told = extension_problems(session)
+        told = opening_problems(session)
         assert len(told) == len(BROKEN)
         for name, (_, reason) in BROKEN.items():
             [problem] = [text for text in told if f"'{name[:-3]}'" in text]
@@ -164,7 +164,7 @@ async def test_an_extension_that_hangs_while_it_loads_is_given_up(world, monkeyp
     with trio.fail_after(3):
         async with world.session() as session:
             assert await replies(session) == {"who": "me"}
-            assert extension_problems(session) == [
+            assert opening_problems(session) == [
                 "Extension 'import_hangs' could not be loaded: its module: took longer than 0.2 s",
                 "Extension 'register_hangs' could not be loaded: register(api): took longer than 0.2 s",
             ]
@@ -224,7 +224,7 @@ async def test_an_unknown_event_is_warned_of_and_registered(world, caplog) -> No
     world.user("odd.py", "def register(api):\n    api.on('no_such')(print)\n")
     with caplog.at_level(logging.WARNING):
         async with world.session() as session:
-            assert extension_problems(session) == []
+            assert opening_problems(session) == []
     [text] = [record.getMessage() for record in caplog.records if record.name == "aar.ext.odd"]
     assert text.startswith("there is no event 'no_such'")
 

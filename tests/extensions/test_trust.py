@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aar.client import extension_problems
+from aar.client import opening_problems
 from aar.errors import ConfigError
 from aar.extensions.finding import Found
 from aar.extensions.loading import Loader
@@ -39,7 +39,7 @@ async def test_an_extension_that_nobody_trusts_does_not_run_and_people_are_told_
     world.of_project("mark.py", MARK.format("one"), folder=folder)
     async with world.session() as session:
         assert await session.commands() == ()
-        assert extension_problems(session) == [
+        assert opening_problems(session) == [
             "The extension mark of this project was not loaded: it is code, and nobody has trusted it yet. "
             "Read it, then run `aar extensions trust mark` here."
         ]
@@ -53,10 +53,10 @@ async def test_a_change_of_any_file_ends_the_trust(world) -> None:
     world.of_project("pack/words.py", "WORD = 1\n")
     world.trust()
     async with world.session() as session:
-        assert extension_problems(session) == []
+        assert opening_problems(session) == []
     (pack / "words.py").write_text("WORD = 2\n")
     async with world.session() as session:
-        assert "nobody has trusted it yet" in extension_problems(session)[0]
+        assert "nobody has trusted it yet" in opening_problems(session)[0]
 
 
 async def test_trust_is_of_one_project_and_not_of_its_copy(world, tmp_path) -> None:
@@ -135,7 +135,7 @@ async def test_a_file_of_trust_that_makes_no_sense_trusts_nobody_and_is_told(wor
     trust.path.write_text(content, errors="surrogateescape")
     async with world.session() as session:
         assert await session.commands() == ()
-        assert str(trust.path) in extension_problems(session)[0]
+        assert str(trust.path) in opening_problems(session)[0]
     assert not ran(world)
     with pytest.raises(ConfigError):
         trust.add(found_in(world), "1")

@@ -9,7 +9,7 @@ from textwrap import indent
 import pytest
 import trio
 
-from aar.client import extension_problems
+from aar.client import opening_problems
 from aar.errors import ExtensionError
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedProvider, facts_of
@@ -76,14 +76,14 @@ async def test_what_raises_while_it_is_loaded_is_told_and_the_others_work(world,
     world.user("good.py", "def register(api):\n    api.command('good')(lambda args, ctx: 'good')\n")
     async with world.session() as session:
         assert await session.run_command("good") == "good"
-        (problem,) = extension_problems(session)
+        (problem,) = opening_problems(session)
         assert problem.startswith("Extension 'bad' could not be loaded: register(api): ")
 
 
 async def test_a_module_that_ends_the_program_when_it_is_imported_is_told(world) -> None:
     world.user("bad.py", "import sys\nsys.exit(0)\n")
     async with world.session() as session:
-        assert extension_problems(session) == ["Extension 'bad' could not be loaded: its module: it called sys.exit()"]
+        assert opening_problems(session) == ["Extension 'bad' could not be loaded: its module: it called sys.exit()"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ async def test_a_schema_that_a_model_would_refuse_is_told_when_it_is_loaded(worl
         """,
     )
     async with world.session(ScriptedProvider().text("done")) as session:
-        (problem,) = extension_problems(session)
+        (problem,) = opening_problems(session)
         assert problem.startswith(
             f"Extension 'bad' could not be loaded: register(api): the schema of tool 'bad' {reason}"
         )

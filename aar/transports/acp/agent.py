@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import trio
 
-from aar.client import SessionHandle, extension_problems
+from aar.client import SessionHandle, opening_problems
 from aar.errors import AarError, ActorStopped, ConfigError, InvalidMessage, SessionClosed, SessionNotFound
 from aar.messages.events import ApprovalResolved, Compacted, TurnEnded
 from aar.messages.mcp import McpServer
@@ -180,7 +180,7 @@ class Agent:
     async def _opened(self, live: LiveSession, wish: _Wish, *, with_id: bool = False) -> Reply:
         """The answer; what happens in the session is told only behind it, since the client learns its id there."""
         result = {"sessionId": live.handle.session_id, **live.state} if with_id else live.state
-        remarks = [*wish.remarks, *([self._remark] if self._remark else []), *extension_problems(live.handle)]
+        remarks = [*wish.remarks, *([self._remark] if self._remark else []), *opening_problems(live.handle)]
         updates = [commands_update(await live.handle.commands()), *map(message_chunk, remarks)]
         return Reply(result, tuple(map(live.notification, updates)), live.begin)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import trio
 
-from aar.client import SessionHandle, Sessions, extension_problems
+from aar.client import SessionHandle, Sessions, opening_problems
 from aar.config import Loaded, secret_values
 from aar.errors import AarError, ConfigError, SessionNotFound
 from aar.logs import configure_logging
@@ -70,7 +70,7 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
     store = session_store(config, home=home, cwd=cwd)
     async with open_runtime(config, store=store, home=home, extensions=True) as runtime:
         conversation = await _session(runtime.sessions, flags, cwd, config, servers)
-        for problem in extension_problems(conversation.handle):
+        for problem in opening_problems(conversation.handle):
             complain(problem)
         await tell_of_servers(conversation.handle, servers)
         try:

@@ -42,6 +42,16 @@ async def test_continue_goes_on_with_the_newest_session_of_this_folder(aar, mode
     assert said == ["first", "third"]
 
 
+async def test_a_session_whose_last_line_was_cut_goes_on_and_says_what_became_of_it(aar, model, flags, place):
+    model.says("one").says("two")
+    session = session_in((await aar("run", "first", *flags)).err)
+    journal = place.home / "sessions" / f"{session}.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-9])
+    done = await aar("run", "second", "-c", *flags)
+    assert (done.code, done.out) == (0, "two\n")
+    assert f"aar: The last line of {journal} was cut or damaged. It is kept as {journal.name}.torn-1.\n" in done.err
+
+
 async def test_continue_without_a_session_says_that_it_starts_one(aar, model, flags):
     model.says("one")
     done = await aar("run", "first", "--continue", *flags)
