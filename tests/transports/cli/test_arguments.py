@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,16 @@ def test_each_command_takes_its_flags_and_no_others(words):
     given = [*words.split(), *NEEDED.get(words, [])]
     taken = ACCEPTED[words]
     parse(*given, *taken)
-    for flag in ["--nonsense", *(flag for group in ACCEPTED.values() for flag in group if flag.startswith("--"))]:
-        if flag.partition("=")[0] not in {known.partition("=")[0] for known in taken}:
-            with pytest.raises(UnknownOptionError):
-                parse(*given, flag)
+    known = {flag.partition("=")[0] for flag in taken}
+    flags = {flag for group in ACCEPTED.values() for flag in group if flag.startswith("--")}
+    unknown = sorted(flag for flag in flags if flag.partition("=")[0] not in known)
+    command = reduce(lambda app, word: app[word], words.split(), build_app()).assemble_argument_collection()
+    for flag in unknown:
+        with pytest.raises(ValueError, match="No Argument matches"):
+            command.match(flag.partition("=")[0])
+    for flag in ("--nonsense", *unknown[:1]):
+        with pytest.raises(UnknownOptionError):
+            parse(*given, flag)
 
 
 def test_every_command_is_known_here():
