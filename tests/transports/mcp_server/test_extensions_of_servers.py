@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.transports.cli.conftest import Model, Place, flags, model, place
+from tests.transports.cli.conftest import Model, Place, flags, model, place, started
 from tests.transports.mcp_server.test_mcp_command import called, client
 
-__all__ = ["client", "flags", "model", "place"]
+__all__ = ["client", "flags", "model", "place", "started"]
 
 GUARD = """
 def register(api):

@@ -11,11 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 import trio
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
 from tests.transports.cli.conftest import PATIENCE, Model, Place, flags, here, model, place, started
 
@@ -23,20 +26,51 @@ __all__ = ["flags", "here", "model", "place", "started"]
 
 
 @pytest.fixture
-def client(place: Place, flags: list[str]) -> Callable[..., Any]:
-    """`async with client("--yes") as agent`: a client of `aar mcp` over pipes."""
+def client(place: Place, flags: list[str], started: Any) -> Callable[..., Any]:
+    """`async with client("--yes") as agent`: a client of `aar mcp` over pipes; `cold`, it starts the program itself."""
 
     @asynccontextmanager
-    async def start(*arguments: str) -> AsyncIterator[Client]:
-        program = ["-m", "aar", "mcp", *flags, *arguments]
-        server = StdioServerParameters(
-            command=sys.executable, args=program, env=place.environment, cwd=str(place.project)
-        )
-        with trio.fail_after(PATIENCE):
-            async with Client(server) as agent:
+    async def start(*arguments: str, cold: bool = False) -> AsyncIterator[Client]:
+        words = ["mcp", *flags, *arguments]
+        if cold:
+            program = {"command": sys.executable, "args": ["-m", "aar", *words], "cwd": str(place.project)}
+            with trio.fail_after(PATIENCE):
+                async with Client(StdioServerParameters(**program, env=place.environment)) as agent:
+                    yield agent
+        else:
+            async with (
+                started(*words, stdin=subprocess.PIPE) as process,
+                Client(_over_pipes_of(process)) as agent,
+            ):
                 yield agent
 
     return start
+
+
+@asynccontextmanager
+async def _over_pipes_of(process: Any) -> AsyncIterator[tuple[Any, Any]]:
+    """What the package's own client does with a program that it has started."""
+    heard, received = anyio.create_memory_object_stream[SessionMessage](0)
+    sent, said = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def listen() -> None:
+        rest = b""
+        async for data in process.stdout:
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                await heard.send(SessionMessage(jsonrpc_message_adapter.validate_json(line)))
+
+    async def tell() -> None:
+        async for message in said:
+            line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await process.stdin.send_all(line.encode() + b"\n")
+
+    async with heard, received, sent, said, trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        nursery.start_soon(tell)
+        yield received, sent
+        nursery.cancel_scope.cancel()
+    await process.stdin.aclose()
 
 
 async def called(agent: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -54,7 +88,7 @@ async def refusal(agent: Client, tool: str, **arguments: Any) -> str:
 
 async def test_an_agent_gives_a_task_and_goes_on_in_the_same_session(client: Any, model: Model) -> None:
     model.says("I am ", "Aar.").says("As I said.")
-    async with client() as agent:
+    async with client(cold=True) as agent:
         assert [tool.name for tool in (await agent.list_tools()).tools] == ["prompt", "status", "cancel"]
         first = await called(agent, "prompt", text="Who are you?")
         assert (first["status"], first["answer"], first["error"]) == ("completed", "I am Aar.", "")
