@@ -83,6 +83,13 @@ class ToolSpec:
     def _context_parameter(self) -> str | None:
         return None if self.handler is None else context_parameter(self.handler)
 
+    @cached_property
+    def _accepted(self) -> frozenset[str] | None:
+        """The arguments that the handler takes by name; `None` when it takes any."""
+        taken = inspect.signature(self.handler).parameters if self.handler is not None else {}
+        takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
+        return None if takes_any else frozenset(taken)
+
 
 @overload
 def tool(function: Handler, /) -> ToolSpec: ...
@@ -148,6 +155,8 @@ async def invoke(
     if spec.handler is None:
         raise ValueError(f"tool '{spec.name}' has no handler")
     values = dict(arguments)
+    if spec._accepted is not None and not spec._accepted.issuperset(values):
+        raise _unexpected(spec, arguments)
     if spec._context_parameter is not None:
         values[spec._context_parameter] = context
     call = partial(spec.handler, **values)
@@ -155,6 +164,13 @@ async def invoke(
         return await call()
     result = await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
     return await result if inspect.isawaitable(result) else result
+
+
+def _unexpected(spec: ToolSpec, arguments: Mapping[str, Any]) -> TypeError:
+    """What Python would say, and what there is instead: a model that guesses then need not guess again."""
+    name = next(name for name in arguments if name not in (spec._accepted or ()))
+    names = ", ".join(spec.input_schema.get("properties", {})) or "no arguments"
+    return TypeError(f"{spec.name}() got an unexpected keyword argument {name!r}; it takes {names}")
 
 
 class ToolRegistry:

@@ -208,3 +208,21 @@ async def test_two_sessions_with_different_folders_read_different_files(
         (tmp_path / name / "who.txt").write_text(name)
         results.append(await invoke(read_file, {"path": "who.txt"}, context_at(tmp_path / name)))
     assert results == ["     1\tone", "     1\ttwo"]
+
+
+async def test_an_argument_that_a_tool_does_not_have_is_told_with_those_that_it_has(context) -> None:
+    calls: list[str] = []
+
+    @tool
+    def find(regex: str, at_most: int = 5) -> str:
+        calls.append(regex)
+        return regex
+
+    with pytest.raises(TypeError, match="^find.. got an unexpected keyword argument 'path'; it takes regex, at_most$"):
+        await invoke(find, {"regex": "a", "path": "."}, context)
+
+    @tool
+    def take(**anything: str) -> str:
+        return ",".join(anything)
+
+    assert (calls, await invoke(take, {"a": "1", "b": "2"}, context)) == ([], "a,b")
