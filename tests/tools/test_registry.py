@@ -218,7 +218,7 @@ async def test_an_argument_that_a_tool_does_not_have_is_told_with_those_that_it_
         calls.append(regex)
         return regex
 
-    with pytest.raises(TypeError, match="^find.. got an unexpected keyword argument 'path'; it takes regex, at_most$"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'path'; it takes regex, at_most"):
         await invoke(find, {"regex": "a", "path": "."}, context)
 
     @tool
