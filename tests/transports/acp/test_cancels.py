@@ -29,6 +29,7 @@ class Scene:
     place: object
     model: object
     nursery: trio.Nursery
+    let_go: Path | None = None  # a pipe: what is written there lets go on what has been waiting
 
     async def begin(self, text="go"):
         return await self.client.begin_prompt(self.session, text)
@@ -81,8 +82,11 @@ async def a_tool_of_an_mcp_server(scene):
 
 
 async def an_mcp_server_that_does_not_answer(scene):
-    os.mkfifo(scene.place.project / "started")
-    server = {"name": "mute", "command": "sh", "args": ["-c", "echo > started; exec sleep 1000"], "env": []}
+    scene.let_go = scene.place.project / "let_go"
+    for pipe in (scene.place.project / "started", scene.let_go):
+        os.mkfifo(pipe)
+    script = 'echo > started; read _ < let_go; exec "$0" "$1" \'{}\''
+    server = {"name": "late", "command": "sh", "args": ["-c", script, sys.executable, str(MCP)], "env": []}
     scene.model.says("Never.")
     scene.session = await scene.client.new(scene.place.project, mcpServers=[server])
     prompt = await scene.begin()
@@ -180,6 +184,8 @@ async def test_a_cancel_ends_a_prompt_in_every_state(editor, place, model, nurse
         begun = {one["toolCallId"] for one in updates if one["sessionUpdate"] == "tool_call"}
         assert begun == {one["toolCallId"] for one in updates if one.get("status") in ("completed", "failed")}
         assert not (place.project / "here").exists()
+        if scene.let_go is not None:
+            await trio.to_thread.run_sync(scene.let_go.write_text, "\n", abandon_on_cancel=True)
         model.says("Here again.")
         model._answers.popleft()
         assert await client.prompt(scene.session, "again") == "end_turn"
