@@ -117,6 +117,8 @@ class _House:
             if journal is not None and is_alive and not held.is_leaving:
                 return _same_folder(live_info(journal), opening)
             await held.released.wait()
+        if self._shared.registry.find(service_name(opening.session_id)) is not None:
+            raise SessionInUse(f"session {opening.session_id} was closed and is still ending; try again in a moment")
         held = self._held[opening.session_id] = HeldSession(self._shared, self._supervisor, opening)
         info: SessionInfo | Exception = await self._nursery.start(self._hold, held)
         if isinstance(info, Exception):

@@ -22,6 +22,7 @@ from aar.journal.jsonl import JsonlStore
 from aar.messages.events import AgentState, ConfigChanged, SessionEvent, TurnEnded
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.testing import Fault, MemoryStore, ScriptedProvider, facts_of, open_test_runtime
+from aar.tools.registry import ToolRegistry
 
 
 def settings(**fields) -> AgentConfig:
@@ -522,3 +523,33 @@ async def test_leaving_the_runtime_closes_every_turn_in_the_store(tmp_path) -> N
         assert stored.records[-1].event.stop == "cancelled"
         assert stored.header.state is AgentState.CANCELLED
     assert provider.streaming_now == 0
+
+
+async def test_a_session_that_is_still_ending_is_not_opened_a_second_time_beside_itself(
+    autojump_clock, tmp_path
+) -> None:
+    """Its tool cleans up for longer than a session may; the file is let go, and nothing is written to it meanwhile."""
+    tools = ToolRegistry()
+
+    @tools.register("stubborn")
+    async def stubborn() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(60)
+        return ""
+
+    provider, store = ScriptedProvider().call("stubborn").text("here"), MemoryStore()
+    async with open_test_runtime(provider, tools=tools, store=store, home=tmp_path) as runtime:
+        session = await runtime.sessions.open("/")
+        with trio.move_on_after(1):
+            await session.prompt("go")
+        await runtime.sessions.close(session.session_id)
+        before = (await store.load(session.session_id)).records
+        with pytest.raises(SessionInUse, match="still ending"):
+            await runtime.sessions.load(session.session_id)
+        assert (await store.load(session.session_id)).records == before
+        await trio.sleep(60)
+        again = await runtime.sessions.load(session.session_id)
+        assert (await again.prompt("are you there?")).stop == "end_turn"
