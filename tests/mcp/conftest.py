@@ -97,6 +97,16 @@ async def served(app: Any) -> AsyncIterator[str]:
         nursery.cancel_scope.cancel()
 
 
+def real_app() -> Any:
+    """The application of a new server written with the package `mcp`."""
+    spec = importlib.util.spec_from_file_location("real_server", SERVERS / "real.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.server.streamable_http_app()
+
+
 @pytest.fixture
 def refusing() -> Callable[[int], Any]:
     """`async with refusing(401) as address`: every request is answered so."""
@@ -123,12 +133,7 @@ def recording() -> Callable[[], Any]:
 
     @asynccontextmanager
     async def record() -> AsyncIterator[tuple[str, list[tuple[str, dict[str, str]]], Callable[[], None]]]:
-        spec = importlib.util.spec_from_file_location("real_server", SERVERS / "real.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        real_app = module.server.streamable_http_app()
+        answer = real_app()
         seen: list[tuple[str, dict[str, str]]] = []
         forgotten = False
 
@@ -140,7 +145,7 @@ def recording() -> Callable[[], Any]:
                     await send({"type": "http.response.start", "status": 404, "headers": []})
                     await send({"type": "http.response.body", "body": b""})
                     return
-            await real_app(scope, receive, send)
+            await answer(scope, receive, send)
 
         def forget() -> None:
             nonlocal forgotten

@@ -20,6 +20,7 @@ from aar.messages.mcp import McpPrompt, McpResource, McpServer
 from aar.processes.environment import child_environment
 from aar.processes.group import open_process
 from aar.testing import ScriptedProvider, facts_of
+from tests.mcp.conftest import real_app, served
 
 # The package leaves generators of httpx2 to Trio when a request is cancelled; Trio closes them, and says so.
 pytestmark = pytest.mark.filterwarnings(
@@ -72,11 +73,11 @@ def at(address: str, **more) -> McpServer:
 
 @asynccontextmanager
 async def reached(kind: str, real: McpServer):
-    """The same server by its standard streams or by its address."""
+    """The same server by the standard streams of its process, or by an address of this one."""
     if kind == "stdio":
         yield real
     else:
-        async with over_http() as (_, address):
+        async with served(real_app()) as address:
             yield at(address)
 
 
@@ -156,7 +157,7 @@ async def test_a_tool_that_comes_later_is_offered_at_the_next_step(kind, using, 
 @pytest.mark.covers("MCP-16")
 async def test_headers_go_with_every_request(using) -> None:
     provider = ScriptedProvider().call("header", name="x-key").call("header", name="X-Other").text("done")
-    async with over_http() as (_, address):
+    async with served(real_app()) as address:
         headers = {"X-Key": "one", "x-other": "two"}
         async with using(provider, at(address, headers=headers)) as session:
             await session.mcp_servers(wait=True)
