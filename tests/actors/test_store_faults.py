@@ -87,7 +87,7 @@ async def test_a_store_that_stays_broken_fails_every_prompt_and_hangs_none(live,
 
 
 @pytest.mark.parametrize("number", range(4, 8))
-async def test_calls_that_stand_side_by_side_fail_as_one(live, tools, number) -> None:
+async def test_calls_that_stand_side_by_side_fail_as_one(live, tools, number, autojump_clock) -> None:
     provider = ScriptedProvider().calls(*(("sleepy", {"seconds": n}) for n in (0, 0, 0, 1, 1, 2))).text("done")
     tools.register("sleepy")(trio.sleep)
     store = MemoryStore(faults=dict.fromkeys(range(number, 100), Fault(delay=0.5, error=FULL)))

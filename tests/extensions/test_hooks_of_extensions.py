@@ -237,7 +237,8 @@ async def test_a_prompt_is_cancelled_while_a_handler_looks_at_it(world) -> None:
         assert [fact.content for fact in facts_of(session) if isinstance(fact, UserMessage)] == ["hi"]
 
 
-async def test_a_synchronous_handler_that_blocks_holds_no_session_up(world) -> None:
+async def test_a_synchronous_handler_that_blocks_holds_no_session_up(world, monkeypatch) -> None:
+    monkeypatch.setattr("aar.extensions.observing.LAST_WORDS", 0.2)
     world.user(
         "blocking.py",
         """

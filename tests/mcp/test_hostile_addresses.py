@@ -296,8 +296,9 @@ class Deaf(Application):
 
 
 async def test_a_server_that_never_takes_a_notification_stops_neither_a_cancel_nor_the_next_call(
-    serving, using
+    serving, using, monkeypatch
 ) -> None:
+    monkeypatch.setattr("aar.mcp.wire.NOTE_TIMEOUT", 0.2)
     begun = trio.Event()
 
     async def noted(reply: Reply) -> None:

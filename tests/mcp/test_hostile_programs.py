@@ -72,7 +72,10 @@ async def test_half_a_line_is_waited_for_no_longer_than_anybody_wants(using, pla
         ("notifications/cancelled", {"requestId": 1}),
     ],
 )
-async def test_a_flood_of_notifications_stops_neither_calls_nor_a_cancel(using, plain, until, method, params) -> None:
+async def test_a_flood_of_notifications_stops_neither_calls_nor_a_cancel(
+    using, plain, until, monkeypatch, method, params
+) -> None:
+    monkeypatch.setattr("aar.mcp.pace.LONGEST_PAUSE", 0.2)
     provider = ScriptedProvider().call("flood", method=method, params=params).call("echo", a=1).call("hang")
     async with using(provider, plain(tools=["flood", "echo", "hang"])) as session:
         with trio.fail_after(20):

@@ -26,7 +26,8 @@ async def test_a_burst_is_free_and_what_follows_is_read_at_its_pace(autojump_clo
     assert await waited(pace, LINES_AT_ONCE) == 0
 
 
-async def test_calls_are_answered_in_the_middle_of_a_flood(plain, tmp_path) -> None:
+async def test_calls_are_answered_in_the_middle_of_a_flood(plain, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("aar.mcp.pace.LONGEST_PAUSE", 0.2)
     connection = Connection(plain(), cwd=str(tmp_path), env=child_environment())
     with trio.fail_after(60):
         async with connection.open():

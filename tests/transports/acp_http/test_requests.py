@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedProvider
-from aar.transports.acp_http import app
+from aar.transports.acp_http import app, finishing
 from aar.transports.acp_http.requests import parse_request
 from aar.transports.http.bodies import MOST_BODY
 from aar.transports.http.refused import Refused
@@ -140,6 +140,7 @@ async def test_a_request_that_is_too_large_is_refused(api, is_told: bool) -> Non
 
 async def test_a_request_that_does_not_come_in_time_is_told_so(api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "SENDING", 0.1)
+    monkeypatch.setattr(finishing, "REST_OF_A_REQUEST", 0.1)
     async with api() as client:
         answer = await client.sent(b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         head, _, body = answer.partition(b"\r\n\r\n")
