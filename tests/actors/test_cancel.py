@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from aar.errors import ProviderUnavailable
+from aar.hooks import Hooks
 from aar.messages.events import (
     AgentState,
     ApprovalRequested,
@@ -20,6 +21,7 @@ from aar.messages.events import (
     ToolResult,
     ToolStarted,
     TurnEnded,
+    UserMessage,
 )
 from aar.messages.settings import AgentConfig
 from aar.testing import Fault, MemoryStore, ScriptedProvider, facts_of
@@ -340,10 +342,16 @@ async def test_a_soft_cancel_lets_the_step_finish_and_starts_no_other(live, stor
 
 @pytest.mark.covers("LOOP-08")
 async def test_a_soft_cancel_before_the_first_step_asks_no_model(live, story) -> None:
-    provider = ScriptedProvider()
-    async with live(provider, settings()) as session:
+    provider, heard = ScriptedProvider(), trio.Event()
+
+    async def listen(said: UserMessage) -> None:
+        await heard.wait()
+
+    async with live(provider, settings(), hooks=Hooks(before_user_message=(listen,))) as session:
         async with session.running("go") as (turn_id, ended):
             await session.cancel(turn_id, after_step=True)
+            await session.status()  # by now it has arrived
+            heard.set()
             assert (await ended()).stop == "cancelled"
         assert story(session) == ["turn_started", "prompt: go", *CANCELLED]
     assert provider.requests == []
