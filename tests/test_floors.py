@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in ROOT.glob("aar/**/*.py")}
 MODULES = {name.removesuffix(".__init__"): path for name, path in SOURCES.items()}
 
-GROUND = ["messages", "errors", "_version"]
+GROUND = ["messages", "errors", "groups", "_version"]
 NEIGHBOURS = ["kernel", "journal", "providers", "tools", "processes", "safety", "hooks", "config", "prompt", "usage"]
 NEIGHBOURS += ["attachments", "logs", "mcp"]
 FACES = [
@@ -32,6 +32,7 @@ ROOMS = {  # of transports: those with a way in, which do not know one another, 
     "cli": ["program"],
     "acp": ["stdio", "program"],
     "acp_http": ["runs", "http", "program"],
+    "web": ["runs", "http", "program"],
     "mcp_server": ["runs", "http", "stdio", "program"],
     "runs": ["http", "program"],
     "http": ["program"],

@@ -60,6 +60,12 @@ class Loaded(NamedTuple):
         told = ("provider.name", "provider.model", "provider.base_url")
         return any(self.origins[name] == "flag" or self.origins[name].startswith("file ") for name in told)
 
+    def watched(self) -> Loaded:
+        """For somebody who may be looking: answers come as they are made, unless a setting says otherwise."""
+        if self.origins["streaming"] != "default":
+            return self
+        return self._replace(config=self.config.model_copy(update={"streaming": True}))
+
 
 def merge_config(
     *,

@@ -9,6 +9,7 @@ from typing import NoReturn
 import trio
 
 from aar.errors import RestartLimit
+from aar.groups import leaves
 
 __all__ = ["OF_A_NURSERY", "errors_alone"]
 
@@ -24,10 +25,10 @@ def errors_alone() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        leaves = [leaf for leaf in _leaves(group) if not isinstance(leaf, trio.Cancelled)]
-        if len(leaves) != 1 or isinstance(leaves[0], RestartLimit) or not _is_of_nurseries(group):
+        found = [leaf for leaf in leaves(group) if not isinstance(leaf, trio.Cancelled)]
+        if len(found) != 1 or isinstance(found[0], RestartLimit) or not _is_of_nurseries(group):
             raise
-        _raise_as_it_is(leaves[0])
+        _raise_as_it_is(found[0])
 
 
 def _raise_as_it_is(error: BaseException) -> NoReturn:
@@ -44,10 +45,3 @@ def _is_of_nurseries(group: BaseExceptionGroup[BaseException]) -> bool:
     return group.message == OF_A_NURSERY and all(
         _is_of_nurseries(error) for error in group.exceptions if isinstance(error, BaseExceptionGroup)
     )
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    found: list[BaseException] = []
-    for error in group.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
-    return found

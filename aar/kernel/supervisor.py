@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 import trio
 
 from aar.errors import ActorCrashed, RestartLimit
+from aar.groups import alone
 from aar.kernel.mailbox import Mailbox, MailboxStatistics
 from aar.kernel.ref import LocalRef, Ref, acting_as
 from aar.kernel.registry import Registry
@@ -189,17 +190,10 @@ def _starts_again(child: Child[Any], crash: Exception | None) -> bool:
 
 
 def _note_crash(cell: _Cell, error: Exception) -> None:
-    cause = _alone(error)
+    cause = alone(error)
     cell.crashes += 1
     logger.warning("%s crashed: %r", cell.child.name, cause, exc_info=error)
     cell.mailbox.fail_taken(partial(_crashed, cell.child.name, cause))
-
-
-def _alone(error: Exception) -> Exception:
-    """What a nursery wrapped into a group of one."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
 
 
 def _crashed(name: str, cause: Exception) -> ActorCrashed:

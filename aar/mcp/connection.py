@@ -16,6 +16,7 @@ import trio
 
 from aar._version import __version__
 from aar.errors import McpError, McpUnavailable
+from aar.groups import leaves
 from aar.mcp.bounds import MESSAGE_LIMIT
 from aar.mcp.content import joined, result_text, text_of_block
 from aar.mcp.http import HttpLink
@@ -212,7 +213,7 @@ class Connection:
 
     def _reason(self, error: Exception) -> str:
         """One sentence without a full stop. What the transport saw says more than what came of it."""
-        found = _leaves(error)
+        found = leaves(error)
         leaf = next((one for one in found if not isinstance(one, McpError)), found[0])
         match leaf:
             case _ if self._link.why:
@@ -275,9 +276,3 @@ def _contents(resource: Any) -> str:
     if hasattr(resource, "text"):
         return str(resource.text)
     return f"[blob resource: {resource.uri}]"
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
-    return [error]

@@ -22,6 +22,7 @@ from aar.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
+from aar.groups import alone
 
 __all__ = [
     "as_provider_error",
@@ -110,8 +111,7 @@ def is_retryable(error: BaseException) -> bool:
 
 def as_provider_error(error: BaseException, provider: str) -> ProviderError:
     """`error` as one of ours, with `error` as its cause. One of ours is given back as it is, with its provider."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    error = alone(error)
     if isinstance(error, ProviderError):
         error.provider = error.provider or provider
         return error

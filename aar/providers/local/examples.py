@@ -45,7 +45,6 @@ FOLDER = "/home/ann/work"
 LISTING = f"Contents of {FOLDER}:\n\nd src\nf cake.md  (120 bytes)\nf shop.txt  (18 bytes)"
 LISTING_OF_SRC = f"Contents of {FOLDER}/src:\n\nf help.md  (9 bytes)\nf shop.py  (44 bytes)"
 PRICE = "The price is 7 euros."
-RECIPE = "Mix flour and sugar."
 NOTHING = "(no output)"
 
 # The order counts: the model leans towards what it saw last.

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import trio
 
 from aar.errors import AarError
+from aar.groups import leaves
 from aar.transports.acp.frames import (
     CANCELLED,
     INTERNAL,
@@ -27,7 +28,6 @@ from aar.transports.acp.frames import (
     error_answer,
     is_request_id,
 )
-from aar.transports.program.exits import leaves
 from aar.transports.stdio.outbox import Outbox
 
 __all__ = ["Call", "Calls", "Peer", "Reply", "call_of", "invalid"]
@@ -240,7 +240,7 @@ def invalid(message: Message, text: str, code: int = INVALID_REQUEST) -> RpcErro
 
 
 def _explained(call: Call, error: Exception) -> RpcError:
-    found = list(leaves(error))
+    found = leaves(error)
     if len(found) == 1 and isinstance(found[0], RpcError):
         return found[0]
     if all(isinstance(leaf, AarError) for leaf in found):

@@ -20,7 +20,7 @@ from aar.transports.program.finding import with_model
 from aar.transports.program.flags import SettingFlags
 from aar.transports.program.home import home_folder
 from aar.transports.program.servers import named_servers
-from aar.transports.program.settings import here, loaded_settings, watched
+from aar.transports.program.settings import here, loaded_settings
 
 __all__ = ["House", "open_house"]
 
@@ -54,7 +54,7 @@ class _Remarks:
 @asynccontextmanager
 async def open_house(flags: SettingFlags, mcp: Path | None) -> AsyncIterator[House]:
     """A runtime for the settings in force. Raises `ConfigError`."""
-    loaded = watched(loaded_settings(flags))
+    loaded = loaded_settings(flags).watched()
     remarks = _Remarks()
     remark = ""
     try:

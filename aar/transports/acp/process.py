@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import trio
 
 from aar.errors import AarError, ClientGone
+from aar.groups import leaves
 from aar.transports.acp.calls import Call, Reply
 from aar.transports.acp.frames import INTERNAL, NO_SUCH_METHOD, RpcError
 from aar.transports.acp.handshake import ClientCapabilities, Greeting, capabilities_of, initialize_result
 from aar.transports.acp.rpc import Connection
-from aar.transports.program.exits import DONE, leaves, run_to_code
+from aar.transports.program.exits import DONE, run_to_code
 from aar.transports.program.sentences import sentence
 from aar.transports.program.signals import watch_signals
 from aar.transports.stdio.streams import Outlet, read_some, take_stdio

@@ -65,20 +65,12 @@ def create_acp_asgi_app(
     folder, own_home = os.path.realpath(cwd if cwd is not None else os.getcwd()), home or aar_home()
 
     def set_up() -> Setup:
-        settings = config if config is not None else _users_own()
+        settings = config if config is not None else merge_config().watched().config
         kept = store if store is not None else session_store(settings, home=own_home, cwd=folder)
         return Setup(settings, kept, folder, own_home, servers)
 
     host = Host(set_up, registry, approval_callback, provider)
     return build_app(host, Access.of(token, allow_origins, allow_hosts), agent_name, agent_description)
-
-
-def _users_own() -> AgentConfig:
-    """Answers come as they are made, unless the file says otherwise: somebody may be reading along."""
-    loaded = merge_config()
-    if loaded.origins["streaming"] != "default":
-        return loaded.config
-    return loaded.config.model_copy(update={"streaming": True})
 
 
 def build_app(host: Host, access: Access, agent_name: str, agent_description: str) -> QuartTrio:
@@ -199,7 +191,7 @@ class _Api:
         await check_values(body)
         wanted = parse_request(body, agent_name=self._name, profiles=self._host.config.providers)
         self._host.runs.check_room()
-        run = Run(self._name, wanted)
+        run = Run(self._name, request=wanted)
         if wanted.mode == "stream":
             return self._stream(run)
         self._host.runs.begin(run)

@@ -8,6 +8,7 @@ from aar.client import SessionHandle
 from aar.config.switching import model_patch
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError, InvalidMessage
+from aar.groups import leaves
 from aar.messages.events import UserMessage
 from aar.messages.settings import AgentConfig
 from aar.transports.cli.approve import Approver
@@ -20,7 +21,7 @@ from aar.transports.cli.render import Renderer
 from aar.transports.cli.run import tell_attached, with_files
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
-from aar.transports.program.exits import DONE, USAGE, leaves, run_to_code
+from aar.transports.program.exits import DONE, USAGE, run_to_code
 from aar.transports.program.flags import Flags
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import sentence

@@ -25,7 +25,7 @@ from aar.transports.program.flags import Flags
 from aar.transports.program.home import home_folder
 from aar.transports.program.screen import Screen
 from aar.transports.program.servers import named_servers
-from aar.transports.program.settings import here, watched
+from aar.transports.program.settings import here
 
 __all__ = ["Conversation", "open_conversation", "two_sessions"]
 
@@ -62,7 +62,7 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
     """
     cwd, home = here(), home_folder()
     servers = named_servers(flags.mcp, home)
-    config = await with_model(watched(loaded), screen)
+    config = await with_model(loaded.watched(), screen)
     configure_logging(config.log_level, config.log_file, secrets=secret_values(config))  # a key may have been found
     check_provider(config)
     if not config.resolve_provider().api_key.isascii():

@@ -12,6 +12,7 @@ from aar.client import PromptContent, SessionHandle
 from aar.config import Loaded
 from aar.display import plain
 from aar.errors import AarError, ClientGone, InvalidMessage
+from aar.groups import leaves
 from aar.messages.settings import AgentConfig
 from aar.runtime import reading_rule
 from aar.transports.cli.approve import Approver
@@ -20,7 +21,7 @@ from aar.transports.cli.opening import Conversation, open_conversation, two_sess
 from aar.transports.cli.output import JsonReport, Report, StreamReport, TextReport
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
-from aar.transports.program.exits import USAGE, code_of_stop, complain, leaves, run_to_code
+from aar.transports.program.exits import USAGE, code_of_stop, complain, run_to_code
 from aar.transports.program.flags import Flags
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import sentence

@@ -6,12 +6,13 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import trio
 
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError, InvalidMessage
+from aar.groups import leaves
 from aar.transports.program.sentences import sentence
 
 __all__ = [
@@ -78,7 +79,7 @@ def complain(text: str) -> None:
 
 
 def _code_of(error: BaseException) -> int:
-    found = list(leaves(error))
+    found = leaves(error)
     if any(_is_interrupt(leaf) for leaf in found):
         return CANCELLED
     logger.debug("the command failed", exc_info=error)
@@ -98,12 +99,3 @@ def _is_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__
     return error is not None
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors inside a group, at any depth; an error alone is its own leaf."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from leaves(inner)
-    else:
-        yield error

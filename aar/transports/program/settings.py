@@ -11,7 +11,7 @@ from aar.transports.program.exits import complain
 from aar.transports.program.flags import LogFlags
 from aar.transports.program.home import home_folder
 
-__all__ = ["here", "loaded_settings", "watched"]
+__all__ = ["here", "loaded_settings"]
 
 
 def loaded_settings(flags: LogFlags) -> Loaded:
@@ -26,14 +26,6 @@ def loaded_settings(flags: LogFlags) -> Loaded:
     for warning in loaded.warnings:
         complain(warning)
     return loaded
-
-
-def watched(loaded: Loaded) -> Loaded:
-    """People are looking, so answers come as they are made, unless the file says otherwise."""
-    if loaded.origins["streaming"] != "default":
-        return loaded
-    config = loaded.config.model_copy(update={"streaming": True})
-    return Loaded(config, loaded.origins, loaded.warnings)
 
 
 def here() -> str:

@@ -15,7 +15,7 @@ from aar.transports.program.flags import SettingFlags
 from aar.transports.program.home import home_folder
 from aar.transports.program.screen import Screen
 from aar.transports.program.servers import named_servers
-from aar.transports.program.settings import here, loaded_settings, watched
+from aar.transports.program.settings import here, loaded_settings
 from aar.transports.runs.host import Host, Setup
 
 __all__ = ["code_of", "host_for", "setup_of"]
@@ -24,7 +24,7 @@ __all__ = ["code_of", "host_for", "setup_of"]
 async def setup_of(flags: SettingFlags, mcp: Path | None, screen: Screen, token: str) -> Setup:
     """Sessions work in this folder. `token` is kept out of the logs. Raises what keeps a model from being used."""
     cwd, home = here(), home_folder()
-    config = await with_model(watched(loaded_settings(flags)), screen)
+    config = await with_model(loaded_settings(flags).watched(), screen)
     configure_logging(config.log_level, config.log_file, secrets=[*secret_values(config), token])
     check_provider(config)
     return Setup(config, session_store(config, home=home, cwd=cwd), cwd, home, named_servers(mcp, home))
