@@ -6,8 +6,6 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
-from mcp.server.mcpserver.exceptions import ToolError
-
 __all__ = ["ServiceError", "reason_of", "told"]
 
 
@@ -31,6 +29,8 @@ def reason_of(error: BaseException) -> str:
 
 def told(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
     """The same tool, with `ValueError` and `ServiceError` told to the client as they are."""
+    # Importing it takes a second, and whoever sends one message from the command line serves nobody.
+    from mcp.server.mcpserver.exceptions import ToolError
 
     @functools.wraps(function)
     async def tool(*arguments: P.args, **named: P.kwargs) -> R:

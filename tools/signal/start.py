@@ -28,9 +28,10 @@ def main() -> None:
         sys.exit(_send(flags.recipient, flags.message))
     if flags.command == "receive":
         sys.exit(_receive(flags.watch))
+    settings = _settings()
     from tools.signal.server import signal_server
 
-    serve(signal_server(_settings(), Path.cwd()), flags)
+    serve(signal_server(settings, Path.cwd()), flags)
 
 
 def _flags() -> argparse.Namespace:
