@@ -56,6 +56,7 @@ async def run_in_scope(bench: Workbench, turn: RunningTurn, provider: Callable[[
     outcome: _Outcome | None = None
     try:
         await _open(bench, turn)
+        await trio.lowlevel.checkpoint()  # what was said right behind the prompt is heard before the first step
         outcome = await _run(bench, turn, provider, progress)
     finally:
         if turn.is_on_record:
