@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 from urllib.parse import parse_qsl, urlsplit
 
 import trio
@@ -16,7 +16,7 @@ import trio
 from aar.errors import AarError, McpError, McpUnavailable, MissingMcp
 from aar.kernel import Envelope, Mailbox
 from aar.logs import redact
-from aar.mcp.connection import Connection
+from aar.mcp.connection import Connection, McpNotAsked
 from aar.mcp.package import load_package
 from aar.messages.mcp import (
     CallServerTool,
@@ -38,6 +38,8 @@ STEADY = 10.0  # seconds after which a connection counts as one that worked
 PATIENCE = 5.0  # seconds that a request waits for a connection that is being made
 SECRET_LENGTH = 8  # characters
 LAST_WORDS = 500  # characters of standard error that are told with a reason
+
+R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
@@ -136,13 +138,15 @@ class _Line:
         tools = await connection.tools()
         limit.deadline = float("inf")
         self._connection, self._was_connected = connection, True
-        self._known.note(state="connected", reason="", tools=tools)
+        self._known.note(state="connected", reason="", tools=tools, left_out=connection.left_out)
         self._tell_news()
         try:
             while await connection.changed():
-                self._known.note(tools=await connection.tools())
+                tools = await connection.tools()
+                self._known.note(tools=tools, left_out=connection.left_out)
         finally:
             self._connection = None  # from here on whoever asks waits for the next one
+            self._tell_news()
 
     def _tell_news(self) -> None:
         self._news.set()
@@ -172,21 +176,31 @@ class _Line:
                     await self._known.changed.wait()
                 return self._known.listing
             case CallServerTool(tool=tool, arguments=arguments, limit=limit, report=report):
-                connection = await self._connected()
-                result = await connection.call(tool, arguments, limit=limit, report=report)
+                result = await self._ask(lambda one: one.call(tool, arguments, limit=limit, report=report))
                 if not result.is_error:
                     return result
                 return result.model_copy(update={"text": redact(result.text, _secrets(self._server))})
             case ListResources():
-                return await (await self._connected()).resources()
+                return await self._ask(lambda one: one.resources())
             case ReadResource(uri=uri, limit=limit):
-                return await (await self._connected()).read_resource(uri, limit=limit)
+                return await self._ask(lambda one: one.read_resource(uri, limit=limit))
             case ListPrompts():
-                return await (await self._connected()).prompts()
+                return await self._ask(lambda one: one.prompts())
             case GetServerPrompt(name=name, arguments=arguments, limit=limit):
-                return await (await self._connected()).prompt(name, arguments, limit=limit)
+                return await self._ask(lambda one: one.prompt(name, arguments, limit=limit))
             case _:
                 assert_never(request)
+
+    async def _ask(self, ask: Callable[[Connection], Awaitable[R]]) -> R:
+        """The answer, on a new connection when the one there was could not even ask. Raises `McpError`."""
+        connection = await self._connected()
+        try:
+            return await ask(connection)
+        except McpNotAsked:
+            with trio.move_on_after(PATIENCE):
+                while self._connection is connection:
+                    await self._news.wait()
+        return await ask(await self._connected())
 
     async def _connected(self) -> Connection:
         """The connection. Waits a moment for the next attempt to make one, and raises `McpUnavailable`."""

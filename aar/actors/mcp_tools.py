@@ -61,10 +61,16 @@ class _Seat:
     told: McpState = "connecting"
     losses: int = 0
     is_in: bool = False  # its tools have been listed once
+    in_the_way: dict[str, str] = field(default_factory=dict)  # tools whose name is taken here, and what is told of them
+    told_left_out: set[str] = field(default_factory=set)
 
     @property
     def is_settled(self) -> bool:
         return self.listing.state != "connecting"
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return (*self.listing.left_out, *self.in_the_way.values())
 
 
 class SessionServers:
@@ -149,6 +155,7 @@ class SessionServers:
             state=seat.listing.state,
             reason=seat.listing.reason,
             tools=tuple(tool.model_copy(update={"name": name}) for name, tool in seat.present.items()),
+            left_out=seat.left_out,
         )
 
     # --- following ----------------------------------------------------------------------------
@@ -182,7 +189,7 @@ class SessionServers:
     def _changes(self, seat: _Seat) -> list[Notice]:
         notices = []
         if seat.listing.state == "connected":
-            notices += self._register(seat)
+            notices += [*self._register(seat), *_left_out_notice(seat)]
         if seat.told != seat.listing.state:
             notices += self._state_notices(seat)
             seat.told = seat.listing.state
@@ -204,6 +211,7 @@ class SessionServers:
     # --- tools --------------------------------------------------------------------------------
 
     def _register(self, seat: _Seat) -> list[Notice]:
+        seat.in_the_way = {}
         wanted = dict(self._named_tools(seat))
         if len(seat.names) > len(wanted) + FORMER_NAMES:
             seat.names = {tool.name: name for name, tool in wanted.items()}
@@ -227,6 +235,7 @@ class SessionServers:
                 if not self._settled.is_set():
                     raise
                 logger.warning("%s It is left out.", collision)
+                seat.in_the_way[tool.name] = f"{tool.name!r} (there is another tool of this name)"
 
     def _name_for(self, seat: _Seat, tool: McpTool) -> str:
         if tool.name not in seat.names:
@@ -278,6 +287,15 @@ def _changed_notice(seat: _Seat, wanted: dict[str, McpTool]) -> list[Notice]:
     }
     told = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
     return [_notice(seat, f"The tools of MCP server {seat.server.name!r} are others now; {told}.")]
+
+
+def _left_out_notice(seat: _Seat) -> list[Notice]:
+    """Of each tool once; a server that lists others all the time must not fill the journal."""
+    new = [one for one in seat.left_out if one not in seat.told_left_out]
+    if not new or len(seat.told_left_out) > FORMER_NAMES:
+        return []
+    seat.told_left_out.update(new)
+    return [_notice(seat, f"Tools of MCP server {seat.server.name!r} are left out: {', '.join(new)}.")]
 
 
 def _notice(seat: _Seat, text: str) -> Notice:

@@ -20,15 +20,17 @@ from aar.groups import leaves
 from aar.mcp.bounds import MESSAGE_LIMIT
 from aar.mcp.content import joined, result_text, text_of_block
 from aar.mcp.http import HttpLink
+from aar.mcp.left_out import LeftOut
 from aar.mcp.listing import ENTRIES, PAGES, cleaned, prompt_of, resource_of, tools_of
 from aar.mcp.mending import mended
 from aar.mcp.stdio import StdioLink
+from aar.mcp.trip import Trip, current_trip
 from aar.messages.mcp import McpPrompt, McpResource, McpResult, McpServer, McpTool
 
 if TYPE_CHECKING:
     from mcp import Client
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "McpNotAsked"]
 
 RELIST_EVERY = 0.5  # seconds between two listings of a server that tells of changes all the time
 ASKING_TIMEOUT = 30.0  # seconds for everything but tools, which have a limit of their own
@@ -38,6 +40,11 @@ TOO_LONG = "SSE stream failed: "  # what it begins with when one event has more 
 SAID = 2_000  # characters of a server's error that are told
 
 R = TypeVar("R")
+
+
+class McpNotAsked(McpUnavailable):
+    """The connection was lost before the server could have done anything: asking again does nothing twice."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +66,10 @@ class Connection:
         if server.transport == "stdio":
             self._link = StdioLink(server, cwd=cwd, env=env, line_limit=message_limit)
         else:
-            self._link = HttpLink(server, limit=message_limit)
+            self._link = HttpLink(server, limit=message_limit, doubt=lambda: self._changed.set())
         self._client: Client | None = None
         self._changed = trio.Event()
+        self._left_out = LeftOut()
 
     @asynccontextmanager
     async def open(self, *, is_legacy: bool = False) -> AsyncIterator[None]:
@@ -87,7 +95,7 @@ class Connection:
         from mcp_types import Implementation
 
         return Client(
-            mended(self.server.name, self._link.transport()),
+            mended(self.server.name, self._link.transport(), self._left_out.note),
             mode=mode,
             client_info=Implementation(name="aar", version=__version__),
             message_handler=self._hear,
@@ -123,11 +131,17 @@ class Connection:
     # --- what can be asked --------------------------------------------------------------------
 
     async def tools(self) -> tuple[McpTool, ...]:
-        """All pages, those that can be used."""
+        """All pages, those that can be used; `left_out` tells of the others."""
+        self._left_out.begin()
         if self._session.server_capabilities.tools is None:
             return ()
         found = await self._pages(lambda cursor: self._session.list_tools(cursor=cursor), "tools")
-        return tools_of(self.server, found)
+        return tools_of(self.server, found, self._left_out.note)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The tools that cannot be used, each with the reason, as they were listed last."""
+        return self._left_out.said
 
     async def call(
         self, tool: str, arguments: dict[str, Any], *, limit: int, report: Callable[[str], None] | None = None
@@ -169,7 +183,7 @@ class Connection:
     @property
     def _session(self) -> Client:
         if self._client is None or self._link.ended.is_set():
-            raise self._lost()
+            raise self._lost(came_to_nothing=True)
         return self._client
 
     async def _pages(self, ask: Callable[[str | None], Awaitable[Any]], name: str) -> list[Any]:
@@ -190,13 +204,15 @@ class Connection:
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
+        trip = Trip()
+        outer = current_trip.set(trip)
         try:
             with trio.fail_after(timeout):
                 return await request()
         except MCPError as error:
             said = error.error.message
             if self._link.ended.is_set() or (error.error.code == CONNECTION_CLOSED and not said.startswith(TOO_LONG)):
-                raise self._lost() from error
+                raise self._lost(came_to_nothing=trip.came_to_nothing) from error
             if said == REFUSED:
                 said = self._link.why or said
             raise McpError(f"MCP server {self.server.name!r}: {cleaned(said, SAID)}") from error
@@ -204,12 +220,15 @@ class Connection:
             raise McpError(f"MCP server {self.server.name!r} did not answer within {timeout:g} s") from error
         except (RuntimeError, ValueError) as error:  # an answer that is not what the tool or the protocol promises
             if self._client is None or self._link.ended.is_set():
-                raise self._lost() from error
+                raise self._lost(came_to_nothing=trip.came_to_nothing) from error
             raise McpError(f"MCP server {self.server.name!r}: {cleaned(str(error), SAID)}") from error
+        finally:
+            current_trip.reset(outer)
 
-    def _lost(self) -> McpUnavailable:
+    def _lost(self, *, came_to_nothing: bool) -> McpUnavailable:
         why = self._link.why or "the connection was closed"
-        return McpUnavailable(f"MCP server {self.server.name!r} was lost: {why}. It is tried again by itself")
+        kind = McpNotAsked if came_to_nothing else McpUnavailable
+        return kind(f"MCP server {self.server.name!r} was lost: {why}. It is tried again by itself")
 
     def _reason(self, error: Exception) -> str:
         """One sentence without a full stop. What the transport saw says more than what came of it."""

@@ -11,6 +11,7 @@ import trio
 
 from aar.mcp.bounds import MESSAGE_LIMIT
 from aar.mcp.listing import cleaned
+from aar.mcp.trip import Trip, current_trip
 from aar.messages.mcp import McpServer
 
 if TYPE_CHECKING:
@@ -27,12 +28,16 @@ logger = logging.getLogger(__name__)
 
 
 class HttpLink:
-    """One session with a server. `ended` is set when the server does not know it any more; `why` says why."""
+    """One session with a server. `ended` is set when the server does not know it any more; `why` says why.
+
+    `doubt` is called when it may not be there any more, which the next request to it shows.
+    """
 
     last_words = ""
 
-    def __init__(self, server: McpServer, *, limit: int = MESSAGE_LIMIT) -> None:
+    def __init__(self, server: McpServer, *, limit: int = MESSAGE_LIMIT, doubt: Callable[[], None]) -> None:
         self._server = server
+        self._doubt = doubt
         self._limit = limit
         self._session: dict[str, str] = {}
         self.ended = trio.Event()
@@ -55,7 +60,9 @@ class HttpLink:
             "request": [self._note_request],
             "response": [self._note_response],
         }
-        wire = BoundedTransport(httpx2.AsyncHTTPTransport(proxy=proxy_for(self._server.url)), limit=self._limit)
+        wire = BoundedTransport(
+            httpx2.AsyncHTTPTransport(proxy=proxy_for(self._server.url)), limit=self._limit, stream_ended=self._doubt
+        )
         headers = {"Accept-Encoding": "identity", **self._server.headers}
         async with httpx2.AsyncClient(
             headers=headers, timeout=timeout, event_hooks=hooks, transport=wire, trust_env=False
@@ -80,6 +87,7 @@ class HttpLink:
         if response.status_code < 400:
             self.why = ""  # what was refused before, such as a question of a newer protocol, explains nothing any more
         elif await _forgets_session(response):
+            current_trip.get(Trip()).is_refused = True
             self._session.clear()
             self._end("it does not know this session any more")
         elif response.status_code in (401, 403):

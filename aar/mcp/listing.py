@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aar.messages.mcp import McpPrompt, McpResource, McpServer, McpTool
 
-__all__ = ["ENTRIES", "PAGES", "TOOLS", "cleaned", "prompt_of", "resource_of", "tools_of"]
+__all__ = ["ENTRIES", "Note", "PAGES", "TOOLS", "cleaned", "prompt_of", "resource_of", "tools_of"]
 
 PAGES = 100  # of a list; one that never ends would be read for ever
 ENTRIES = 5_000  # of a list, after which no further page is read
@@ -20,21 +20,33 @@ TOTAL = 1_000_000  # characters of all descriptions and schemas of one server
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+Note = Callable[[object, str], None]
+"""Is told the name of a tool and, as a clause, why it is left out."""
+
 logger = logging.getLogger(__name__)
 
 
-def tools_of(server: McpServer, found: Sequence[Any]) -> tuple[McpTool, ...]:
-    """The tools that can be used, the first of each name. What is left out is logged."""
+def _nobody(_: object, __: str) -> None:
+    """Whoever wants to know reads the log."""
+
+
+def tools_of(server: McpServer, found: Sequence[Any], note: Note = _nobody) -> tuple[McpTool, ...]:
+    """The tools that can be used, the first of each name. What is left out is logged, and noted one by one."""
     tools: dict[str, McpTool] = {}
+    excess = ""
     room = TOTAL
     for one in found:
         if one.name in tools:
             continue
+        if excess:
+            note(one.name, f"there are more than {excess}")
+            continue
         room -= min(len(one.description or ""), DESCRIPTION) + len(json.dumps(one.input_schema, default=str))
         if len(tools) == TOOLS or room < 0:
-            what = f"{TOOLS} tools" if room >= 0 else f"{TOTAL:,} characters about its tools"
-            logger.warning("MCP server %s has more than %s: the others are left out", server.name, what)
-            break
+            excess = f"{TOOLS} tools" if room >= 0 else f"{TOTAL:,} characters about its tools"
+            logger.info("MCP server %s has more than %s: the others are left out", server.name, excess)
+            note(one.name, f"there are more than {excess}")
+            continue
         tools[one.name] = McpTool(
             name=one.name,
             description=cleaned(one.description, DESCRIPTION),

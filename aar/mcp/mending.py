@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from aar.mcp.listing import Note
+
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
@@ -26,16 +28,16 @@ logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def mended(server: str, transport: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+async def mended(server: str, transport: AbstractAsyncContextManager[Any], note: Note) -> AsyncIterator[Any]:
     """The streams of a transport, with every answer passed through `mended_result`."""
     async with transport as (incoming, outgoing):
-        yield _Mended(incoming, server), outgoing
+        yield _Mended(incoming, server, note), outgoing
 
 
-def mended_result(result: dict[str, Any], server: str) -> dict[str, Any]:
-    """A list of tools without those that are none, which is logged; a tool's result with what it must have."""
+def mended_result(result: dict[str, Any], server: str, note: Note) -> dict[str, Any]:
+    """A list of tools without those that are none, logged and noted; a tool's result with what it must have."""
     if isinstance(tools := result.get("tools"), list):
-        return {**result, "tools": [_tool(one) for one in tools if _is_tool(one, server)]}
+        return {**result, "tools": [_tool(one) for one in tools if _is_tool(one, server, note)]}
     if result.keys() & {"structuredContent", "isError"} and not isinstance(result.get("content"), list | str):
         return {**result, "content": []}
     if isinstance(blocks := result.get("content"), list):
@@ -43,13 +45,15 @@ def mended_result(result: dict[str, Any], server: str) -> dict[str, Any]:
     return result
 
 
-def _is_tool(one: Any, server: str) -> bool:
+def _is_tool(one: Any, server: str, note: Note) -> bool:
     if not isinstance(one, dict) or not isinstance(one.get("name"), str):
-        logger.warning("MCP server %s lists a tool without a name, which is left out", server)
+        logger.info("MCP server %s lists a tool without a name, which is left out", server)
+        note(None, "nobody could call it")
         return False
     problem = _problem_of(one.get("inputSchema"))
     if problem:
-        logger.warning("MCP server %s: the tool %.100r is left out, its schema %s", server, one["name"], problem)
+        logger.info("MCP server %s: the tool %.100r is left out, its schema %s", server, one["name"], problem)
+        note(one["name"], f"its schema {problem}")
     return not problem
 
 
@@ -65,7 +69,7 @@ def _problem_of(schema: Any) -> str:
         is_one = jsonschema_rs.meta.is_valid(schema)
     except (jsonschema_rs.ReferencingError, ValueError, TypeError):
         is_one = False
-    return "" if is_one else "is none"
+    return "" if is_one else "is no JSON Schema"
 
 
 def _tool(one: dict[str, Any]) -> dict[str, Any]:
@@ -89,21 +93,22 @@ def _block(one: Any) -> Any:
 class _Mended:
     """A stream of messages. What it does not say is as in the stream behind it."""
 
-    def __init__(self, stream: Any, server: str) -> None:
+    def __init__(self, stream: Any, server: str, note: Note) -> None:
         self._stream = stream
         self._server = server
+        self._note = note
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     async def receive(self) -> SessionMessage | Exception:
-        return _passed(await self._stream.receive(), self._server)
+        return _passed(await self._stream.receive(), self._server, self._note)
 
     def __aiter__(self) -> _Mended:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return _passed(await self._stream.__anext__(), self._server)
+        return _passed(await self._stream.__anext__(), self._server, self._note)
 
     async def __aenter__(self) -> _Mended:
         await self._stream.__aenter__()
@@ -113,8 +118,8 @@ class _Mended:
         return await self._stream.__aexit__(*error)
 
 
-def _passed(item: SessionMessage | Exception, server: str) -> SessionMessage | Exception:
+def _passed(item: SessionMessage | Exception, server: str, note: Note) -> SessionMessage | Exception:
     result = getattr(getattr(item, "message", None), "result", None)
     if isinstance(result, dict):
-        item.message.result = mended_result(result, server)  # type: ignore[union-attr]
+        item.message.result = mended_result(result, server, note)  # type: ignore[union-attr]
     return item

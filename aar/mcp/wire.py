@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
@@ -19,6 +19,7 @@ import trio
 from aar.mcp.bounds import MESSAGE_LIMIT, VALUES_LIMIT, excess
 from aar.mcp.pace import Pace
 from aar.mcp.repair import whole_characters
+from aar.mcp.trip import Trip, current_trip
 from aar.messages.json_values import values
 
 __all__ = ["BoundedTransport", "proxy_for"]
@@ -26,17 +27,32 @@ __all__ = ["BoundedTransport", "proxy_for"]
 NOTE_TIMEOUT = 2.0  # seconds for what needs no answer: the package sends nothing else meanwhile
 STREAM_EVERY = 0.5  # seconds between two streams that are opened again: the package would do it at once if told so
 LARGE = 256 * 1024  # bytes of an answer that a thread looks at first
+LASTING = 5.0  # seconds that a stream of news was open, and then its end may be that of its server
 NOTE_LENGTH = 64 * 1024  # bytes; what is longer is a request
 
 _DECODED = ("content-encoding", "content-length", "transfer-encoding")  # no longer true of what is handed on
 _BLANK_LINE = re.compile(rb"\n\n|\r\n\r\n|\r\r")  # between events
 
 
-class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Another transport, whose JSON answers have at most `limit` bytes. Bodies that nobody needs are not read."""
+def _nobody() -> None:
+    """Nobody wants to know."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, *, limit: int = MESSAGE_LIMIT) -> None:
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Another transport, whose JSON answers have at most `limit` bytes. Bodies that nobody needs are not read.
+
+    `stream_ended` is called when the stream ends on which a server tells news: it may not be there any more.
+    """
+
+    def __init__(
+        self,
+        inner: httpx2.AsyncBaseTransport,
+        *,
+        limit: int = MESSAGE_LIMIT,
+        stream_ended: Callable[[], None] = _nobody,
+    ) -> None:
         self._inner = inner
+        self._stream_ended = stream_ended
         self._limit = limit
         self._next_stream = -float("inf")
 
@@ -51,14 +67,28 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         return await self._ask(request)
 
     async def _ask(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
+        response = await self._sent(request)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
-            return _same(response, stream=_Events(response, self._limit))
+            ended = self._stream_ended if request.method == "GET" else _nobody
+            return _same(response, stream=_Events(response, self._limit, ended))
         if kind == "application/json":
             return await self._whole(response)
         await response.aclose()
         return _same(response, content=b"")
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        trip = current_trip.get(Trip()) if request.method == "POST" else Trip()
+        try:
+            response = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            trip.is_refused = True
+            raise
+        except httpx2.TransportError:
+            trip.has_arrived = True  # or not: nobody knows
+            raise
+        trip.has_arrived |= response.status_code < 400
+        return response
 
     async def _whole(self, response: httpx2.Response) -> httpx2.Response:
         body = bytearray()
@@ -102,8 +132,10 @@ def _same(response: httpx2.Response, **body: object) -> httpx2.Response:
 class _Events(httpx2.AsyncByteStream):
     """Lines of an answer, whole. An event with too many values ends it; the package tells of one that is too long."""
 
-    def __init__(self, response: httpx2.Response, limit: int) -> None:
+    def __init__(self, response: httpx2.Response, limit: int, ended: Callable[[], None]) -> None:
         self._response = response
+        self._ended = ended
+        self._opened = trio.current_time()
         self._limit = limit
         self._pieces: AsyncIterator[bytes] = response.aiter_bytes()
         self._begun: list[bytes] = []  # of a line whose end has not come
@@ -117,8 +149,14 @@ class _Events(httpx2.AsyncByteStream):
 
     async def __anext__(self) -> bytes:
         while True:
-            piece = await anext(self._pieces, None)
+            try:
+                piece = await anext(self._pieces, None)
+            except httpx2.TransportError:
+                self._ended()
+                raise
             if piece is None and not self._begun:
+                if trio.current_time() - self._opened > LASTING:  # some servers end each at once, and all the time
+                    self._ended()
                 raise StopAsyncIteration
             lines = self._taken(len(self._begun)) if piece is None else self._whole(piece)
             if lines:

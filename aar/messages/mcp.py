@@ -79,13 +79,15 @@ class McpPrompt(Message):
 class McpListing(Message):
     """A server at one moment. `tools` are those of the last connection, also while there is none.
 
-    `version` grows with every change. `reason` is empty while it is connected.
+    `version` grows with every change. `reason` is empty while it is connected. `left_out` names the tools that
+    cannot be used, each with the reason.
     """
 
     version: int = 0
     state: McpState = "connecting"
     reason: str = ""
     tools: tuple[McpTool, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class McpResult(Message):
@@ -96,12 +98,16 @@ class McpResult(Message):
 
 
 class McpStatus(Message):
-    """A server of a session. `tools` are those in the session's toolbox, under the names that they have there."""
+    """A server of a session. `tools` are those in the session's toolbox, under the names that they have there.
+
+    `left_out` names those that cannot be used, each with the reason.
+    """
 
     name: str
     state: McpState = "connecting"
     reason: str = ""
     tools: tuple[McpTool, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 # --- to one server ----------------------------------------------------------------------------

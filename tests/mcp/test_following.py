@@ -70,6 +70,19 @@ async def test_a_tool_whose_description_changes_is_told_as_changed() -> None:
     assert await follow(listing(1, "a"), other) == (["a"], ["The tools of MCP server 'it' are others now; changed: a."])
 
 
+async def test_a_tool_that_is_left_out_is_told_once() -> None:
+    def listed(version: int, *left_out: str) -> McpListing:
+        return McpListing(version=version, state="connected", left_out=left_out)
+
+    assert await follow(listed(1, "'a' (why)"), listed(2, "'a' (why)", "'b' (it)"), listed(3, "'b' (it)")) == (
+        [],
+        [
+            "Tools of MCP server 'it' are left out: 'a' (why).",
+            "Tools of MCP server 'it' are left out: 'b' (it).",
+        ],
+    )
+
+
 async def test_always_said_to_a_tool_does_not_hold_for_another_behind_the_same_name() -> None:
     def listed(version: int, **fields: Any) -> McpListing:
         return McpListing(version=version, state="connected", tools=(McpTool(name="a", **fields),))

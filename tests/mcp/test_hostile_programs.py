@@ -154,8 +154,11 @@ async def test_ten_thousand_tools_are_as_many_as_a_model_can_take(using, plain) 
     async with using(ScriptedProvider(), plain(tools=names, page=10_000)) as session:
         (status,) = await session.mcp_servers(wait=True)
         assert [one.name for one in status.tools] == names[:512]
+        assert status.left_out[0] == "'t512' (there are more than 512 tools)"
+        assert status.left_out[20:] == ("9468 more",)
 
 
+NO_OBJECT, NO_SCHEMA = "is not one of an object", "is no JSON Schema"
 BROKEN = [
     {"type": 5},
     {"type": "array"},
@@ -183,7 +186,12 @@ async def test_a_tool_whose_schema_is_none_is_left_out_and_the_others_stay(using
             tool("b", description=7, annotations=7, outputSchema=7),
         ]
     }
-    assert await listed(using, plain, listing) == ("connected", ["a", "b"], [])
+    state, names, [told] = await listed(using, plain, listing)
+    assert (state, names) == ("connected", ["a", "b"])
+    is_object = isinstance(schema, dict) and schema["type"] == "object"
+    why = NO_OBJECT if not is_object else "is too long" if "description" in schema else NO_SCHEMA
+    who = f"'broken' (its schema {why}), one without a name (nobody could call it)"
+    assert told == f"Tools of MCP server 'plain' are left out: {who}."
 
 
 def deep(levels: int) -> dict:
@@ -195,7 +203,8 @@ def deep(levels: int) -> dict:
 
 async def test_a_schema_that_is_nested_too_deeply_costs_its_tool_alone(using, plain) -> None:
     listing = {"tools": [tool("a"), {"name": "deep", "inputSchema": deep(200)}, tool("b")]}
-    assert await listed(using, plain, listing) == ("connected", ["a", "b"], [])
+    told = f"Tools of MCP server 'plain' are left out: 'deep' (its schema {NO_SCHEMA})."
+    assert await listed(using, plain, listing) == ("connected", ["a", "b"], [told])
 
 
 async def test_an_answer_that_is_nested_too_deeply_is_cut_or_fails_its_call(plain, tmp_path) -> None:

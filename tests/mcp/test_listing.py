@@ -45,7 +45,7 @@ def test_characters_that_steer_a_terminal_are_gone_and_long_descriptions_are_cut
 
 
 def test_what_is_too_much_is_left_out_and_logged(caplog) -> None:
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.INFO)
     found = tools_of(SERVER, [named(f"t{number}") for number in (*range(TOOLS + 9), 0)])
     assert [tool.name for tool in found] == [f"t{number}" for number in range(TOOLS)]
     assert [record.getMessage() for record in caplog.records] == [
@@ -54,7 +54,7 @@ def test_what_is_too_much_is_left_out_and_logged(caplog) -> None:
 
 
 def test_all_that_a_server_says_about_its_tools_is_bounded_together(caplog) -> None:
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.INFO)
     schema = {"type": "object", "description": "x" * 90_000}
     found = tools_of(SERVER, [named(f"t{number}", input_schema=schema) for number in range(20)])
     assert [tool.name for tool in found] == [f"t{number}" for number in range(11)]

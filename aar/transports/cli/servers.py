@@ -28,5 +28,7 @@ async def tell_of_servers(handle: SessionHandle, servers: Sequence[McpServer]) -
             complain(f"MCP server {status.name!r} could not be connected: {plain(status.reason).rstrip('.')}.")
         elif status.state == "connecting":
             complain(f"MCP server {status.name!r} is not ready yet; its tools come when it is.")
+        if status.left_out:
+            complain(f"Tools of MCP server {status.name!r} are left out: {plain(', '.join(status.left_out))}.")
     complain(f"Registered {sum(len(status.tools) for status in found)} MCP tool(s)")
     return found

@@ -100,6 +100,16 @@ async def test_a_mistake_in_a_file_is_told_and_costs_one_server(aar, place):
     )
 
 
+async def test_tools_that_are_left_out_are_told_with_the_reason(aar, place, servers):
+    tools = [{"name": "good", "inputSchema": {}}, {"name": "bad\x1b[31m", "inputSchema": {"type": 5}}]
+    done = await aar("tools", "--mcp", str(servers(place.home / "mine.json", one={"listing": {"tools": tools}})))
+    assert "  good  (external)  \n" in done.out
+    assert done.err == (
+        "aar: Tools of MCP server 'one' are left out: 'bad [31m' (its schema is not one of an object).\n"
+        "aar: Registered 1 MCP tool(s)\n"
+    )
+
+
 @pytest.mark.covers("MCP-10")
 async def test_a_server_that_does_not_start_is_told_and_the_task_is_done_without_it(aar, model, flags, place, servers):
     file = servers(place.home / "mine.json", good={"tools": ["echo"]}, bad={"exits": 3, "says": "no licence"})
