@@ -10,6 +10,7 @@ from itertools import groupby
 
 import trio
 
+from aar.errors import StoreUnavailable
 from aar.journal.journal import Journal
 from aar.messages.events import Event, ToolOutput, ToolStarted
 from aar.messages.tools import SideEffect
@@ -33,6 +34,7 @@ class Outbox:
         self._is_shared = is_shared
         self._waiting: list[Event] = []
         self._writing = trio.Lock()
+        self._is_broken = False  # a write has failed, and took along what others had to say
 
     async def put(self, *events: Event) -> None:
         """Hand over some events. When this returns, facts are on record, and so is all that led to this call."""
@@ -40,6 +42,8 @@ class Outbox:
         await self.others()
         await self._begin_writing()
         try:  # perhaps nothing is left: whoever wrote last has taken what was there
+            if self._is_broken and events:
+                await self._refuse()
             taken, self._waiting = self._waiting, []
             await self._take_in(taken)
         finally:
@@ -57,6 +61,11 @@ class Outbox:
         else:
             self._writing.acquire_nowait()
 
+    async def _refuse(self) -> None:
+        """What this call had to say is lost: it must not go on as if it were on record. Its turn ends."""
+        await trio.lowlevel.checkpoint_if_cancelled()  # as a rule it is, by the call whose write has failed
+        raise StoreUnavailable("an earlier fact of this step could not be stored")
+
     async def _take_in(self, events: Sequence[Event]) -> None:
         """What is held and what has happened: facts that arose together are one write, hints stay between them."""
         journal, done = self._journal, 0
@@ -72,6 +81,9 @@ class Outbox:
                 done += len(some)
         except trio.Cancelled:  # of one call, perhaps: the others, whose facts these may be, wait behind it
             self._waiting[:0] = events[done:]
+            raise
+        except BaseException:
+            self._is_broken = True
             raise
         await journal.flush()
         await journal.room()

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import trio
 
+from aar.errors import StoreUnavailable
+
 __all__ = ["Batching", "Piece"]
 
 _LARGEST = 64  # pieces per trip, so that the first need not wait for hundreds of others
@@ -69,6 +71,11 @@ class _Trip:
                 piece.work()
             except BaseException as error:  # it belongs to the task that waits for this piece
                 piece.error = error
+
+    def fail(self, error: RuntimeError) -> None:
+        """There is no thread for it."""
+        for piece in self.pieces:
+            piece.error = StoreUnavailable(f"Cannot write: {error}. Too many processes or threads run: end some.")
 
     def come_back(self) -> bool:
         """In the thread, at the end: whether somebody still stands at the gate."""
@@ -159,8 +166,12 @@ class Batching:
                 with suppress(trio.RunFinishedError):  # then nobody waits any more
                     token.run_sync_soon(self._arrive, token, trip)
 
-        # Without a name for the thread: to give it one and take it back costs as much as a write.
-        trio.lowlevel.start_thread_soon(trip.work_off, back)
+        try:  # Without a name for the thread: to give it one and take it back costs as much as a write.
+            trio.lowlevel.start_thread_soon(trip.work_off, back)
+        except RuntimeError as error:  # the system gives no more threads; may well be called from the loop itself
+            trip.fail(error)
+            self._arrive(token, trip)
+            return
         is_back = trip.is_back_within(glance)
         if glance:
             self._no_company_before = time.monotonic() + _CROWD

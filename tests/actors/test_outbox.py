@@ -10,6 +10,7 @@ from aar.actors.outbox import Outbox
 from aar.errors import StoreUnavailable
 from aar.journal.journal import Journal
 from aar.journal.state import Session
+from aar.kernel.alone import errors_alone
 from aar.messages.events import Notice, ToolOutput, ToolResult, ToolStarted
 from aar.testing import Fault, MemoryStore
 
@@ -73,3 +74,27 @@ async def test_a_write_that_fails_fails_for_the_one_who_made_it_and_is_not_made_
                 await outbox.put(ToolStarted(tool_call_id="a"))
             await outbox.put()
         assert journal.records == []
+
+
+async def test_who_waits_behind_a_write_that_fails_does_not_go_on_as_if_its_facts_were_on_record(
+    autojump_clock,
+) -> None:
+    """One call writes for all. The others must not run a tool whose start was lost with that write."""
+    fault = Fault(error=StoreUnavailable("full"), delay=1)
+    went_on: list[str] = []
+
+    async def start(name: str, outbox: Outbox) -> None:
+        await outbox.put(ToolStarted(tool_call_id=name))
+        went_on.append(name)
+
+    async def step(journal: Journal) -> None:
+        with errors_alone():
+            async with trio.open_nursery() as nursery:
+                outbox = Outbox(journal, nursery, is_shared=True)
+                for name in "abc":
+                    nursery.start_soon(start, name, outbox)
+
+    async with MemoryStore(faults={1: fault}).open("one", create=True) as log:
+        with pytest.raises(StoreUnavailable, match="full"):
+            await step(journal_of(log))
+    assert went_on == []

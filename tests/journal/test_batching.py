@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from aar.errors import StoreUnavailable
 from aar.journal import batching as batching_module
 from aar.journal.batching import Batching
 
@@ -293,3 +294,36 @@ async def test_one_that_is_cancelled_while_it_gathers_still_takes_the_others_alo
                 await batching.run(partial(done.append, name))
         assert await trio.to_thread.run_sync(is_done.wait, 20)
     assert sorted(done) == ["first", "second", "third"]
+
+
+async def test_a_thread_that_the_system_does_not_give_fails_that_trip_alone(monkeypatch, autojump_clock) -> None:
+    """Many processes at once, or a container's limit: those who come later must not wait for what never left."""
+    batching = Batching(4)
+    done: list[int] = []
+    refused: list[int] = []
+    gate = threading.Event()
+    start_thread_soon = trio.lowlevel.start_thread_soon
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run(number: int) -> None:
+        try:
+            await batching.run(lambda: done.append(number))
+        except StoreUnavailable:
+            refused.append(number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(batching.run, lambda: gate.wait(10))
+        await trio.testing.wait_all_tasks_blocked()
+        monkeypatch.setattr(trio.lowlevel, "start_thread_soon", refuse)
+        nursery.start_soon(run, 1)
+        nursery.start_soon(run, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        gate.set()
+    await run(3)
+    assert (done, sorted(refused)) == ([], [1, 2, 3])
+    monkeypatch.setattr(trio.lowlevel, "start_thread_soon", start_thread_soon)
+    with trio.fail_after(5):
+        await run(4)
+    assert done == [4]
