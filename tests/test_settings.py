@@ -49,7 +49,13 @@ DEFAULTS: dict[str, Any] = {
         "sandbox": {
             "mode": "local",
             "local": {},
-            "linux": {"workspace": None, "max_memory_mb": 512},
+            "linux": {
+                "workspace": None,
+                "writable": [],
+                "max_memory_mb": 512,
+                "unix_sockets": False,
+                "allow_fallback": False,
+            },
             "windows": {"workspace": None, "max_memory_mb": 512, "max_processes": 10, "use_low_integrity": True},
             "wsl": {
                 "profile": None,

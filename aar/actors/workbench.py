@@ -105,7 +105,7 @@ class Workbench:
         if self._kept.get("sandbox_of") is not config:
             from aar.safety.sandbox import sandbox_for  # with the first call: most of a start is imports
 
-            self._kept["sandbox"] = sandbox_for(config, self.cwd)
+            self._kept["sandbox"] = sandbox_for(config, self.cwd, home=str(self.home))
             self._kept["sandbox_of"] = config
         sandbox: Sandbox = self._kept["sandbox"]
         return sandbox

@@ -145,8 +145,13 @@ class ToolConfig(Settings):
 
 
 class LinuxSandbox(Settings):
+    """`writable` are folders beside the workspace. `allow_fallback`: rather run without walls than not at all."""
+
     workspace: str | None = None
+    writable: list[str] = []
     max_memory_mb: int = Field(default=512, ge=1)
+    unix_sockets: bool = False
+    allow_fallback: bool = False
 
 
 class WindowsSandbox(Settings):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import trio
 
+from aar.processes.confinement import Confinement
 from aar.processes.group import Process, open_process
 from aar.processes.output import Clip, fit
 
@@ -38,6 +39,7 @@ async def run_command(
     timeout: float | None,
     output_limit: int,
     report: Callable[[str], None] | None = None,
+    confinement: Confinement | None = None,
 ) -> Finished:
     """Run `argv` with empty standard input and leave nothing of it behind.
 
@@ -45,12 +47,13 @@ async def run_command(
     most `output_limit` characters together; of longer output the head and the tail remain, and memory stays flat.
     Reading stops a moment after the command itself has ended, also when a background process still holds its pipes.
     Bytes that are no UTF-8 are replaced. `report` gets the text of both as it comes, up to `output_limit` characters.
+    `confinement` puts walls around it.
 
     Raises what `open_process` raises.
     """
     recording = _Recording(output_limit, report)
     with trio.move_on_after(math.inf if timeout is None else timeout):
-        async with open_process(argv, cwd=cwd, env=env) as process:
+        async with open_process(argv, cwd=cwd, env=env, confinement=confinement) as process:
             await recording.follow(process)
     stdout, stderr = fit(recording.stdout, recording.stderr, output_limit)
     if recording.exit_code is None:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import trio
 
+from aar.processes.confinement import Confinement, NotConfined
 from aar.processes.guard import current_guard
 from aar.processes.orphans import MARKER, end_marked, new_marker
 
@@ -97,6 +98,8 @@ class Process:
             self._read_nowait()
         if self._failure is not None:
             step, number = self._failure
+            if step.startswith("wall:"):
+                raise NotConfined(number, step.removeprefix("wall:"))
             raise OSError(number, os.strerror(number), folder if step == "chdir" else program)
         if not self.pid:
             raise BlockingIOError("The command could not be started: its keeper did not answer. Try again")
@@ -171,18 +174,20 @@ async def open_process(
     term_grace: float = 0.2,
     kill_grace: float = 1.0,
     marker: str | None = None,
+    confinement: Confinement | None = None,
 ) -> AsyncIterator[Process]:
     """Run `argv` in `cwd` with exactly `env` and the marker, in a session of its own, for the length of the block.
 
     However the block is left, the command and all its descendants, also those in other sessions, get SIGTERM, then,
     `term_grace` seconds later, SIGKILL until none is left. That is waited for, `kill_grace` seconds longer at most.
     They end the same way when this process dies. Standard input is `stdin`, a pipe to `Process.stdin`, or nothing.
+    With a `confinement` the command runs within its walls, from its first instruction on, or not at all.
 
-    Raises `OSError` (`FileNotFoundError`, `PermissionError`, ...) when the command cannot be started, and `ValueError`
-    for a NUL in an argument or a variable.
+    Raises `OSError` (`FileNotFoundError`, `PermissionError`, ...) when the command cannot be started, `NotConfined`
+    when its walls cannot be put up, and `ValueError` for a NUL in an argument or a variable.
     """
     marker = marker or new_marker()
-    order = _order(argv, cwd, {**env, MARKER: marker}, term_grace)
+    order = _order(argv, cwd, {**env, MARKER: marker}, term_grace, confinement)
     async with current_guard() as guard:
         with ExitStack() as ours:
             with ExitStack() as theirs:
@@ -197,11 +202,14 @@ async def open_process(
                         await _sweep(process, marker)
 
 
-def _order(argv: Sequence[str], cwd: str, env: Mapping[str, str], term_grace: float) -> bytes:
+def _order(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], term_grace: float, confinement: Confinement | None
+) -> bytes:
     if any("\0" in text for text in (*argv, cwd, *env, *env.values())):
         raise ValueError("A command, its folder and its environment cannot contain a NUL character")
     variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-    return marshal.dumps(([os.fsencode(word) for word in argv], os.fsencode(cwd), variables, float(term_grace)))
+    walls = None if confinement is None else confinement.order()
+    return marshal.dumps(([os.fsencode(word) for word in argv], os.fsencode(cwd), variables, float(term_grace), walls))
 
 
 def _plumb(

@@ -10,21 +10,22 @@ command kills its keeper, the guard adopts what is left and kills it.
 It is a program of its own because Aar has threads, and a process with threads must not run Python between fork and
 exec. It imports nothing of Aar and nothing that is slow to load.
 
-The control socket carries, to the keeper, one order (length, then `marshal` of argv, cwd, environment and term_grace)
-and then end of file. From the keeper come lines: `forked PID KEEPER`, then `running` or `failed STEP ERRNO`, then
-`exited STATUS`, at last `gone`.
+The control socket carries, to the keeper, one order (length, then `marshal` of argv, cwd, environment, term_grace and
+the walls of `confinement.py`, or None) and then end of file. From the keeper come lines: `forked PID KEEPER`, then
+`running` or `failed STEP ERRNO`, then `exited STATUS`, at last `gone`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import marshal
 import os
 import select
 import signal
 import socket
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
@@ -132,8 +133,8 @@ def _obey(control: socket.socket, stdio: list[int]) -> tuple[int, float] | None:
     order = _receive_order(control)
     if order is None:
         return None
-    argv, cwd, env, term_grace = marshal.loads(order)
-    pid = _start(control, argv, cwd, env, stdio)
+    argv, cwd, env, term_grace, walls = marshal.loads(order)
+    pid = _start(control, argv, cwd, env, stdio, walls)
     return (pid, term_grace) if pid else None
 
 
@@ -169,7 +170,14 @@ def _tell(control: socket.socket, line: str) -> None:
 # --- starting ---------------------------------------------------------------------------------
 
 
-def _start(control: socket.socket, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], stdio: list[int]) -> int:
+def _start(
+    control: socket.socket,
+    argv: list[bytes],
+    cwd: bytes,
+    env: dict[bytes, bytes],
+    stdio: list[int],
+    walls: tuple[object, ...] | None,
+) -> int:
     """The pid of the command, or 0 when it could not be started; Aar is told either way."""
     ours, theirs = socket.socketpair()
     keeper = os.getpid()
@@ -180,7 +188,7 @@ def _start(control: socket.socket, argv: list[bytes], cwd: bytes, env: dict[byte
         return 0
     if leader == 0:
         ours.close()
-        _become(theirs, keeper, argv, cwd, env, stdio)
+        _become(theirs, keeper, argv, cwd, env, stdio, walls)
     theirs.close()
     _tell(control, f"forked {leader} {keeper}")
     with ours:
@@ -195,7 +203,13 @@ def _start(control: socket.socket, argv: list[bytes], cwd: bytes, env: dict[byte
 
 
 def _become(
-    report: socket.socket, keeper: int, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], stdio: list[int]
+    report: socket.socket,
+    keeper: int,
+    argv: list[bytes],
+    cwd: bytes,
+    env: dict[bytes, bytes],
+    stdio: list[int],
+    walls: tuple[object, ...] | None,
 ) -> None:
     """In the child: turn into the command. Does not return."""
     step = "chdir"
@@ -208,14 +222,29 @@ def _become(
         for ignored in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(ignored, signal.SIG_DFL)
         os.chdir(cwd)
-        step = "exec"
         for number, descriptor in enumerate(stdio):
             os.dup2(descriptor, number)
+        if walls is not None:
+            step = "wall:program"
+            for wall in _walls()(*walls):
+                step = f"wall:{wall}"
+        step = "exec"
         os.execvpe(argv[0], argv, env)
-    except OSError as error:
-        report.send(f"{step} {error.errno}".encode())
+    except Exception as error:  # the end of this program, so that no mistake in it becomes a command that runs
+        report.send(f"{step} {getattr(error, 'errno', errno.EINVAL)}".encode())
     finally:
         os._exit(127)
+
+
+def _walls() -> Callable[..., Iterator[str]]:
+    """What puts them up: `walls.py`, which is read here, where `aar` cannot be imported, and only when it is needed."""
+    from importlib.machinery import SourceFileLoader
+
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "walls.py")
+    module = type(os)("walls")
+    SourceFileLoader("walls", path).exec_module(module)
+    put_up: Callable[..., Iterator[str]] = module.put_up
+    return put_up
 
 
 # --- watching and ending ----------------------------------------------------------------------

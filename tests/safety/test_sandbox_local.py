@@ -8,7 +8,6 @@ import pytest
 import trio
 import trio.testing
 
-from aar.errors import ConfigError
 from aar.messages.settings import AgentConfig
 from aar.processes.guard import open_guard
 from aar.safety.sandbox import CommandResult, Sandbox, render, sandbox_for
@@ -120,9 +119,3 @@ async def test_a_rendered_result_stays_within_the_limit_and_keeps_its_exit_code(
 )
 def test_a_result_reads_as_its_four_parts(result: CommandResult, text: str) -> None:
     assert render(result) == text
-
-
-@pytest.mark.parametrize("mode", ["linux", "windows", "wsl", "auto"])
-def test_a_mode_that_cannot_be_had_is_refused_by_name(mode: str) -> None:
-    with pytest.raises(ConfigError, match=rf"'{mode}'.*Set safety\.sandbox\.mode to 'local'"):
-        sandbox_for(AgentConfig().patched({"safety": {"sandbox": mode}}), "/")

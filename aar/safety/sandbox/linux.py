@@ -1,0 +1,179 @@
+"""Landlock: the kernel holds what a command writes in the workspace. It reads what its user can read."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from aar.errors import ConfigError
+from aar.messages.settings import LinuxSandbox as LinuxSettings
+from aar.processes.command import run_command
+from aar.processes.confinement import Confinement, NotConfined, Place
+from aar.safety.sandbox.base import RENDER_ROOM, CommandResult
+from aar.safety.sandbox.landlock import DEVICE, READ, SAFE_SINCE, WRITE, landlock_abi, ruleset, socket_filter, within
+
+__all__ = ["LinuxSandbox"]
+
+INHERITED = ("PATH", "HOME", "TERM", "LANG")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+CAPABILITIES = (0, 1, 3, 4, 6, 7, 10)
+"""Of root: those about owners and modes of files, user ids and low ports. None reaches beyond the walls."""
+
+CLEAN_UP_SECONDS = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class LinuxSandbox:
+    """Commands write to the workspace, to a folder of their own for temporary files and to what the settings name.
+
+    Without Landlock in the kernel a warning is logged, and they run with the same environment and limit of memory, but
+    without walls. `precious` are what Aar itself lives on: where one can be written to, the walls hold nothing, either.
+    """
+
+    name = "linux"
+
+    def __init__(
+        self,
+        cwd: str,
+        settings: LinuxSettings,
+        *,
+        env_keep: Iterable[str] = (),
+        precious: Iterable[str] = (),
+        abi: int | None = None,
+    ) -> None:
+        self.cwd = os.path.expanduser(settings.workspace or cwd)
+        self._settings = settings
+        self._names = (*INHERITED, *env_keep)
+        self._shell = shutil.which("bash") or "/bin/sh"
+        self._abi = landlock_abi() if abi is None else abi
+        self._writable = [self._identified(self.cwd), *self._beside()]
+        self._places = [Place("/", READ & within(self._abi)), *self._devices(), *self._writable]
+        self._trouble = self._look_around([*precious, sys.prefix, str(Path(__file__).parents[2])])
+        if self._trouble:
+            logger.warning("Commands are not held in the workspace: %s", self._trouble)
+
+    @property
+    def enforces_paths(self) -> bool:
+        """Whether nothing outside of what the settings name can be written to by any command from now on."""
+        return not self._trouble
+
+    async def execute(
+        self,
+        command: str,
+        *,
+        timeout: float | None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        report: Callable[[str], None] | None = None,
+        output_limit: int,
+    ) -> CommandResult:
+        """See `Sandbox.execute`. Raises `NotConfined`, and runs nothing, when the walls cannot be put up."""
+
+        async def run(confinement: Confinement) -> CommandResult:
+            finished = await run_command(
+                [self._shell, "-c", command],
+                cwd=cwd or self.cwd,
+                env={**self._environment(), "TMPDIR": folder, **(env or {})},
+                timeout=timeout,
+                output_limit=max(0, output_limit - RENDER_ROOM),
+                report=report,
+                confinement=confinement,
+            )
+            return CommandResult(finished.stdout, finished.stderr, finished.exit_code, finished.timed_out)
+
+        async with _private_folder() as folder:
+            if not self._abi:
+                return await run(self._without_walls())
+            try:
+                return await run(self._walls(folder))
+            except NotConfined as error:
+                if not self._settings.allow_fallback or error.step == "places":
+                    raise
+                self._trouble = str(error.strerror)
+                logger.warning("A command runs without walls, as the settings allow: %s", error.strerror)
+            return await run(self._without_walls())
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""
+
+    def _walls(self, folder: str) -> Confinement:
+        return self._without_walls()._replace(
+            capabilities=CAPABILITIES,
+            ruleset=ruleset(self._abi),
+            places=(*self._places, Place(folder, WRITE & within(self._abi))),
+            system_calls=b"" if self._settings.unix_sockets else socket_filter(),
+        )
+
+    def _without_walls(self) -> Confinement:
+        return Confinement(self._settings.max_memory_mb << 20, None, b"", (), b"")
+
+    def _environment(self) -> dict[str, str]:
+        inherited = {name: os.environ[name] for name in self._names if name in os.environ}
+        return {"TERM": "xterm", **inherited}
+
+    def _beside(self) -> list[Place]:
+        named = [os.path.expanduser(path) for path in self._settings.writable]
+        return [self._identified(path) for path in named if os.path.isdir(path)]
+
+    def _identified(self, path: str) -> Place:
+        """The folder that stands there now: a command must not be able to make its name mean another one later."""
+        real = os.path.realpath(path)
+        try:
+            found = os.stat(real)
+        except OSError as error:
+            raise ConfigError(f"The folder of the sandbox cannot be used: {path}: {error.strerror}.") from error
+        return Place(real, WRITE & within(self._abi), (found.st_dev, found.st_ino))
+
+    def _devices(self) -> list[Place]:
+        return [Place(path, DEVICE & within(self._abi)) for path in DEVICES if os.path.exists(path)]
+
+    def _look_around(self, precious: Iterable[str]) -> str:
+        """Why the walls hold nothing, or an empty text."""
+        if not self._abi:
+            return "this kernel has no Landlock."
+        if self._abi < SAFE_SINCE:
+            return f"Landlock of this kernel (ABI {self._abi}) cannot keep files outside from being emptied."
+        for path in map(os.path.realpath, precious):
+            for place in self._writable:
+                if os.path.commonpath([path, place.path]) == place.path:
+                    return f"{place.path} contains {path}, which Aar lives on, so a command could change Aar."
+        return ""
+
+
+@asynccontextmanager
+async def _private_folder() -> AsyncIterator[str]:
+    """A folder for temporary files of one command, gone with all that is in it when the block is left."""
+    folder = _make_folder()
+    try:
+        yield folder
+    finally:
+        with trio.CancelScope(shield=True), trio.move_on_after(CLEAN_UP_SECONDS):
+            await trio.to_thread.run_sync(_remove, folder, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
+
+
+def _make_folder() -> str:
+    return os.path.realpath(tempfile.mkdtemp(prefix="aar-"))
+
+
+def _remove(folder: str) -> None:
+    """Also folders that a command has closed to itself."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not os.path.lexists(folder):
+        return
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            path = os.path.join(parent, name)
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        logger.warning("temporary files of a command could not be removed: %s", folder)
