@@ -27,7 +27,8 @@ from aar.config.extensions import may_have_extensions
 from aar.errors import ConfigError, InvalidSetting, ProviderError
 from aar.hooks import Hooks
 from aar.journal.journal import Journal, Journals
-from aar.journal.store import Store
+from aar.journal.state import state_after
+from aar.journal.store import Store, checked_id
 from aar.kernel import Child, ChildStatistics, Registry, Restart, Supervisor, open_supervisor
 from aar.kernel.alone import errors_alone
 from aar.messages.mcp import McpServer
@@ -52,11 +53,13 @@ __all__ = [
     "ToolRegistry",
     "brought_by_extensions",
     "check_provider",
+    "checked_id",
     "editor_mcp_servers",
     "mcp_servers_of_file",
     "open_runtime",
     "reading_rule",
     "session_store",
+    "state_after",
     "toolbox_for",
 ]
 

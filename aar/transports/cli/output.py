@@ -12,7 +12,6 @@ from aar.display import plain, plain_json
 from aar.messages.encoding import encode_event
 from aar.messages.events import (
     ApprovalResolved,
-    AssistantMessage,
     ErrorEvent,
     Event,
     ProviderMeta,
@@ -21,6 +20,7 @@ from aar.messages.events import (
     ToolResult,
 )
 from aar.transports.cli.render import Renderer
+from aar.transports.program.outcomes import response_of, tool_result_of
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import for_people
 
@@ -123,34 +123,14 @@ def result_document(handle: SessionHandle, after: int, stop: str, failure: str |
     turn = [record.event for record in handle.records(after=after)]
     return {
         "session_id": handle.session_id,
-        "response": _response(turn),
-        "tool_results": [_tool_result(event) for event in turn if isinstance(event, ToolResult)],
+        "response": response_of(turn),
+        "tool_results": [tool_result_of(event) for event in turn if isinstance(event, ToolResult)],
         "state": str(session.state),
         "step_count": session.step_count,
         "stop": stop,
         "usage": _usage(turn),
         "cost": sum((float(event.data.get("cost", 0.0)) for event in turn if isinstance(event, ProviderMeta)), 0.0),
         "error": _error(turn, stop, failure),
-    }
-
-
-def _response(events: Sequence[Event]) -> str:
-    """Of this turn alone: an answer to an earlier prompt would pass for one to this prompt."""
-    for event in reversed(events):
-        if isinstance(event, AssistantMessage) and event.content.strip():
-            return event.content
-    for event in reversed(events):
-        if isinstance(event, ToolResult) and not event.is_error:
-            return event.output
-    return ""
-
-
-def _tool_result(event: ToolResult) -> dict[str, Any]:
-    return {
-        "tool_name": event.tool_name,
-        "output": event.output,
-        "is_error": event.is_error,
-        "duration_ms": event.duration_ms,
     }
 
 

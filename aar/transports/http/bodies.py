@@ -28,11 +28,12 @@ async def check_values(body: bytes) -> None:
 class Measured:
     """An ASGI application around one that reads JSON whole, whatever its size. It begins when all of the body is there.
 
-    What is too large or too slow is refused.
+    What is too large or too slow is refused; `reason` is the field that says why.
     """
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Application, *, reason: str = "detail") -> None:
         self._app = app
+        self._reason = reason
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] not in ("POST", "PUT", "PATCH"):
@@ -42,7 +43,7 @@ class Measured:
             messages = await _in_time(receive)
             await check_values(messages[0]["body"])
         except Refused as refused:
-            await refuse(receive, send, refused)
+            await refuse(receive, send, refused, reason=self._reason)
             return
         messages.reverse()
 

@@ -6,15 +6,15 @@ import os
 
 from aar.errors import ConfigError
 from aar.transports.http.access import Access, is_loopback
-from aar.transports.program.flags import HttpFlags
+from aar.transports.program.flags import ListenFlags
 
 __all__ = ["access_of", "host_of", "port_of"]
 
 TOKEN_VARIABLE = "AAR_HTTP_TOKEN"
-HOST, PORT = "127.0.0.1", 8000
+HOST = "127.0.0.1"
 
 
-def access_of(http: HttpFlags) -> Access:
+def access_of(http: ListenFlags) -> Access:
     """Raises `ConfigError` when others could get in whom nobody asks for a token."""
     token, host = _token(http), host_of(http)
     if not token and not http.without_token and not is_loopback(host):
@@ -25,19 +25,19 @@ def access_of(http: HttpFlags) -> Access:
     return Access.of(token, _words(http.allow_origin), [*_words(http.allow_host), host])
 
 
-def host_of(http: HttpFlags) -> str:
+def host_of(http: ListenFlags) -> str:
     return http.host or HOST
 
 
-def port_of(http: HttpFlags) -> int:
+def port_of(http: ListenFlags, default: int) -> int:
     """0 stands for any that is free. Raises `ConfigError`."""
-    port = PORT if http.port is None else http.port
+    port = default if http.port is None else http.port
     if not 0 <= port <= 65_535:
         raise ConfigError(f"--port {port}: ports go from 1 to 65535, and 0 stands for any that is free.")
     return port
 
 
-def _token(http: HttpFlags) -> str:
+def _token(http: ListenFlags) -> str:
     """Taken out of the environment, so that no tool can read it there."""
     if http.token is not None and http.token_env is not None:
         raise ConfigError("--token and --token-env name two tokens: give one of them.")

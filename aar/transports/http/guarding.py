@@ -24,7 +24,8 @@ class Guarded:
     """An ASGI application that only those reach whom `access` lets in; others are told why not.
 
     `open_paths` need no token. Pages of origins that are let in may use `methods`, send `sent` headers and read `read`
-    headers, all lower case. There are no web sockets.
+    headers, all lower case. `reason` is the field of an answer that says why
+    somebody was refused. There are no web sockets.
     """
 
     def __init__(
@@ -36,8 +37,10 @@ class Guarded:
         sent: Sequence[str] = (),
         read: Sequence[str] = (),
         open_paths: Collection[str] = (),
+        reason: str = "detail",
     ) -> None:
         self._app = app
+        self._reason = reason
         self._access = access
         self._open_paths = open_paths
         self._for_pages = {
@@ -67,7 +70,7 @@ class Guarded:
         try:
             self._access.check(headers, needs_token=path not in self._open_paths)
         except Refused as refused:
-            await refuse(receive, telling, refused)
+            await refuse(receive, telling, refused, reason=self._reason)
             return
         await self._app(scope, receive, telling)
 
@@ -95,12 +98,12 @@ def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-async def refuse(receive: Receive, send: Send, refused: Refused) -> None:
+async def refuse(receive: Receive, send: Send, refused: Refused, *, reason: str = "detail") -> None:
     """Whoever is still sending would find the connection cut, and not see why: so the answer waits a moment."""
     with trio.move_on_after(REST_OF_A_REQUEST):
         while (await receive()).get("more_body", False):
             pass
-    body = json.dumps({"detail": str(refused)}).encode()
+    body = json.dumps({reason: str(refused)}).encode()
     told = {"content-type": "application/json", "content-length": str(len(body))}
     more = {"www-authenticate": "Bearer"} if refused.status == 401 else {}
     await _answer(send, refused.status, {**told, **more}, body)

@@ -8,7 +8,7 @@ __all__ = ["Refused"]
 
 
 class Refused(ProtocolError):
-    """A request that is answered with this status and a `detail`."""
+    """A request that is answered with this status and a sentence that says why."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)

@@ -107,7 +107,8 @@ def _offers(host: Host, name: str) -> list[_Offer]:
     async def prompt(context: Context, task: _Task) -> Run:
         if not task.text.strip():
             raise Refused(400, "text is empty: say what Aar is to do")
-        run = Run(name, RunRequest(task.text, "sync" if task.wait else "async", task.session_id or None))
+        request = RunRequest(task.text, "sync" if task.wait else "async", task.session_id or None)
+        run = Run(name, request=request)
         host.runs.check_room()
         host.runs.begin(run)
         if not task.wait:

@@ -25,6 +25,7 @@ from aar.transports.runs.opening import code_of, host_for, setup_of
 __all__ = ["serve_mcp"]
 
 PATH = "/mcp"
+PORT = 8000
 
 _SENT = ("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "last-event-id")
 
@@ -35,7 +36,7 @@ def serve_mcp(*, http: HttpFlags, flags: SettingFlags) -> int:
 
 
 async def _serve(http: HttpFlags, flags: SettingFlags) -> int:
-    access, port = access_of(http), port_of(http)
+    access, port = access_of(http), port_of(http, PORT)
     async with open_stop() as stop, trio.open_nursery() as nursery:
         setup = await stop.before(partial(setup_of, flags, http.mcp, Screen(), access.token))
         await stop.before(_load)

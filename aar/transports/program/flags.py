@@ -11,7 +11,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-__all__ = ["Flags", "HttpFlags", "LogFlags", "LogLevel", "McpFile", "PromptFlags", "SettingFlags"]
+__all__ = [
+    "Flags",
+    "HttpFlags",
+    "ListenFlags",
+    "LogFlags",
+    "LogLevel",
+    "McpFile",
+    "PromptFlags",
+    "ServeFlags",
+    "SettingFlags",
+]
 
 
 class LogLevel(Enum):
@@ -135,23 +145,29 @@ class Flags(SettingFlags):
     verbose: Annotated[bool, Parameter(alias="-v", negative="", help="Show effects and times of tools.")] = False
 
 
-@Parameter(name="*")
 @dataclass
-class HttpFlags:
-    """How a server is reached, and by whom. `None`: not given."""
+class _NameFlags:
+    """What a server over HTTP is asked for, and how it calls itself."""
 
     http: Annotated[bool, Parameter(negative="", help="Serve programs over HTTP instead.")] = False
-    host: Annotated[
-        str | None, Parameter(alias="-h", metavar="HOST", help="Address to listen on: 127.0.0.1 unless given.")
-    ] = None
-    port: Annotated[
-        int | None, Parameter(metavar="PORT", converter=_whole, help="Port to listen on: 8000 unless given.")
-    ] = None
     name: Annotated[str | None, Parameter(alias="-n", metavar="NAME", help="Name of the agent: aar unless given.")] = (
         None
     )
     description: Annotated[
         str | None, Parameter(alias="-d", metavar="TEXT", help="What clients are told about the agent.")
+    ] = None
+
+
+@Parameter(name="*")
+@dataclass
+class ListenFlags:
+    """How a server is reached, and by whom. `None`: not given."""
+
+    host: Annotated[
+        str | None, Parameter(alias="-h", metavar="HOST", help="Address to listen on: 127.0.0.1 unless given.")
+    ] = None
+    port: Annotated[
+        int | None, Parameter(metavar="PORT", converter=_whole, help="Port to listen on: 8000 unless given.")
     ] = None
     token: Annotated[
         str | None, Parameter(metavar="TOKEN", help="Token that clients need; others on this machine may see it.")
@@ -170,6 +186,12 @@ class HttpFlags:
     ] = None
     mcp: McpFile = None
 
+
+@Parameter(name="*")
+@dataclass
+class HttpFlags(ListenFlags, _NameFlags):
+    """Those of a command that serves over HTTP only when it is asked to."""
+
     def given(self) -> list[str]:
         """The flags that were given, without `--http` itself and what holds without it, too."""
         return [
@@ -177,6 +199,19 @@ class HttpFlags:
             for name, value in vars(self).items()
             if name not in ("http", "mcp") and value not in (None, False)
         ]
+
+
+@Parameter(name="*")
+@dataclass
+class ServeFlags(ListenFlags):
+    """Those of `aar serve`."""
+
+    port: Annotated[
+        int | None, Parameter(metavar="PORT", converter=_whole, help="Port to listen on: 8080 unless given.")
+    ] = None
+    allow_loosening: Annotated[
+        bool, Parameter(negative="", help="Requests may also allow more than these settings do.")
+    ] = False
 
 
 def _patterns(text: str | None) -> list[str] | None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 import trio
@@ -33,18 +34,26 @@ class Conversation:
     users: int = 0
     idle_since: float = field(default_factory=trio.current_time)
     turn: trio.Lock = field(default_factory=trio.Lock)
-    provider: str | None = None  # the profile that a run has asked for
+    _used: tuple[str | None, dict[str, Any] | None] | None = (None, None)  # what `use` was told; `None`: cut short
 
     @property
     def is_blank(self) -> bool:
         """Whether it was begun for runs that were cancelled before they said anything."""
         return self.is_ours and not any(isinstance(record.event, UserMessage) for record in self.handle.records())
 
-    async def use_provider(self, profile: str | None) -> None:
-        """The next turn is answered by this profile; without one by the provider of the settings."""
-        if profile != self.provider:
-            await self.handle.configure({"provider": profile})
-            self.provider = profile
+    async def use(self, provider: str | None, safety: dict[str, Any] | None = None) -> None:
+        """The next turn is answered by this profile, under these rules instead of those of the settings.
+
+        Without them everything is as the settings say. Raises `InvalidSetting`.
+        """
+        wanted = (provider, safety)
+        if wanted == self._used:
+            return
+        self._used = None  # whoever is cancelled here does not know how far it came
+        await self.handle.configure({"provider": provider, "safety": None})
+        if safety is not None:
+            await self.handle.configure({"safety": safety})
+        self._used = wanted
 
 
 @dataclass(eq=False)

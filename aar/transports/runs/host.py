@@ -110,6 +110,10 @@ class Host:
             raise Refused(503, "The server is not ready")
         return self._open
 
+    async def session_ids(self) -> list[str]:
+        """Of all stored sessions, sorted, whoever uses them."""
+        return await self._opened.setup.store.ids()
+
     async def describe(self, session_id: str) -> dict[str, Any] | None:
         """A session in a few words, whoever uses it; `None` when there is none."""
         live = self._opened.conversations.find(session_id)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
-from uuid import uuid4
 
 import trio
 
 from aar.messages.events import AssistantMessage, ErrorEvent, Event, StepRestarted, StreamChunk
 from aar.transports.program.sentences import for_people
 from aar.transports.runs.event_log import EventLog
-from aar.transports.runs.request import RunRequest
+from aar.transports.runs.job import Job
 
 __all__ = ["Run", "Status", "message", "status_after"]
 
@@ -75,23 +74,16 @@ class _Saying:
 
 
 @dataclass(eq=False)
-class Run:
+class Run(Job):
     """`error` and `stop_reason` are those of its end."""
 
     agent_name: str
-    request: RunRequest
-    run_id: str = field(default_factory=lambda: uuid4().hex)
     status: Status = "created"
-    session_id: str | None = None
     output: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
     stop_reason: str | None = None
     created_at: str = field(default_factory=_now)
     finished_at: str | None = None
-    waiting: trio.CancelScope = field(default_factory=trio.CancelScope)  # around what comes before its turn
-    cancelled: trio.Event = field(default_factory=trio.Event)  # somebody wants it to end
-    placed: trio.Event = field(default_factory=trio.Event)  # its session is known, or it is over
-    settled: trio.Event = field(default_factory=trio.Event)
     _log: EventLog = field(default_factory=EventLog)
     _said: _Saying = field(default_factory=_Saying)
     _output_weight: int = 0
@@ -116,10 +108,6 @@ class Run:
 
     # --- for who runs it ---
 
-    def place(self, session_id: str) -> None:
-        self.session_id = session_id
-        self.placed.set()
-
     def begin(self) -> None:
         self.status = "in-progress"
         self._note({"type": "run_in_progress", "run": self.as_data()})
@@ -139,7 +127,7 @@ class Run:
             case ErrorEvent(message=text):
                 self._problem = for_people(text)
 
-    def settle(self, stop: str, error: str | None = None) -> None:
+    def settle(self, stop: str, error: str = "") -> None:
         """It is over. Without an `error` a failed one has that of its turn."""
         if self.settled.is_set():
             return
@@ -164,11 +152,6 @@ class Run:
         self._changed = trio.Event()
 
     # --- for its clients ---
-
-    def cancel(self) -> None:
-        """Ask it to end. `settled` tells when it has."""
-        self.cancelled.set()
-        self.waiting.cancel()
 
     @property
     def events(self) -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ def test_long_pieces_take_no_more_room_than_they_may_and_the_last_is_kept(monkey
 
 async def test_a_run_that_told_too_much_still_has_all_of_its_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_log, "MOST_EVENTS", 3)
-    run = Run("aar", RunRequest("go"))
+    run = Run("aar", request=RunRequest("go"))
     run.begin()
     for letter in "abcdefgh":
         run.notice(StreamChunk(text=letter))

@@ -13,7 +13,7 @@ from tests.transports.acp_http.conftest import text_of
 
 
 def told_of(*events: Event) -> Run:
-    run = Run("aar", RunRequest("go"))
+    run = Run("aar", request=RunRequest("go"))
     for event in events:
         run.notice(event)
     return run
