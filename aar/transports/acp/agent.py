@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, NoReturn
 
@@ -97,17 +97,17 @@ class Agent:
             )
 
         async with opened_for(call, self._shop.nursery, open_it, self._remove) as handle:
-            return await self._opened(self._adopt(handle), wish, with_id=True)
+            return await self._opened(self._adopt(handle, wish), wish, with_id=True)
 
     async def _load(self, call: Call) -> Reply:
         wish = await self._wish(call.params)
-        async with self._loaded(call, wish, "Session not found: {}") as live:
+        async with self._loaded(call, wish, "Session not found: {}") as (live, wish):
             await live.replay(after=_cleared_at(live.handle))
             return await self._opened(live, wish)
 
     async def _resume(self, call: Call) -> Reply:
         wish = await self._wish(call.params)
-        async with self._loaded(call, wish, "Cannot resume: session '{}' not found") as live:
+        async with self._loaded(call, wish, "Cannot resume: session '{}' not found") as (live, wish):
             return await self._opened(live, wish)
 
     async def _fork(self, call: Call) -> Reply:
@@ -126,10 +126,11 @@ class Agent:
             return handle
 
         async with opened_for(call, self._shop.nursery, open_it, self._remove) as handle:
-            return await self._opened(self._adopt(handle), wish, with_id=True)
+            return await self._opened(self._adopt(handle, wish), wish, with_id=True)
 
     @asynccontextmanager
-    async def _loaded(self, call: Call, wish: _Wish, missing: str) -> AsyncIterator[LiveSession]:
+    async def _loaded(self, call: Call, wish: _Wish, missing: str) -> AsyncIterator[tuple[LiveSession, _Wish]]:
+        """The session, and what of the wish is left: one that is open keeps its servers, and its client is told."""
         session_id = text_of(call.params, "sessionId")
 
         async def open_it() -> SessionHandle:
@@ -144,7 +145,10 @@ class Agent:
         was_open = known is not None and not known.is_gone
         give_back = self._go_on if was_open else self._leave_again
         async with opened_for(call, self._shop.nursery, open_it, give_back) as handle:
-            yield known if known is not None and not known.is_gone else self._adopt(handle)
+            if known is not None and not known.is_gone:
+                yield known, wish._replace(remarks=(*wish.remarks, *_not_added(wish.servers, known.servers)))
+            else:
+                yield self._adopt(handle, wish), wish
 
     async def _remove(self, handle: SessionHandle) -> None:
         """Nobody has learned of this session."""
@@ -173,8 +177,9 @@ class Agent:
         servers = (*named, *(one for one in self._servers if one.name not in taken))
         return _Wish(await folder_of(params, self._shop.threads), servers, remarks)
 
-    def _adopt(self, handle: SessionHandle) -> LiveSession:
+    def _adopt(self, handle: SessionHandle, wish: _Wish) -> LiveSession:
         live = self._live[handle.session_id] = LiveSession(handle, self._shop)
+        live.servers = wish.servers
         return live
 
     async def _opened(self, live: LiveSession, wish: _Wish, *, with_id: bool = False) -> Reply:
@@ -287,6 +292,12 @@ class Agent:
         live = self._live.get(session_id)
         if live is not None:
             await live.up_to_date()
+
+
+def _not_added(wanted: tuple[McpServer, ...], there: tuple[McpServer, ...]) -> Iterator[str]:
+    names = [repr(one.name) for one in wanted if one not in there]
+    if names:
+        yield f"This session is open already and keeps its MCP servers: close it first to use {', '.join(names)}."
 
 
 async def _point_of_no_return(call: Call) -> None:

@@ -23,6 +23,7 @@ from aar.messages.events import (
     ToolCall,
     TurnEnded,
 )
+from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig, merge_settings
 from aar.runtime import reading_rule
 from aar.transports.acp.calls import Call
@@ -67,6 +68,7 @@ class LiveSession:
         self.turn_id = ""
         self.is_busy = False
         self.is_gone = False
+        self.servers: tuple[McpServer, ...] = ()
         self._shop = shop
         self._patch = _patch_of(handle.records())
         self._config: AgentConfig | None = None
@@ -228,7 +230,12 @@ class LiveSession:
                 self._updates.note_change(event.tool_call_id, change)
         for update in self._of(record, self._updates):
             await self.tell(update)
-        await self._follow_up(event, questions)
+        try:
+            await self._follow_up(event, questions)
+        except AarError:
+            raise
+        except Exception as bug:  # the same wall
+            logger.error("what follows an event of session %s failed", self.handle.session_id, exc_info=bug)
         if record.seq:
             self._shown = record.seq
             self._wake()

@@ -7,6 +7,7 @@ read, and asked in turn.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,7 @@ class _Question:
     answered: trio.Event = field(default_factory=trio.Event)
     result: Any = None
     error: AarError | None = None
+    late: Callable[[Any], None] | None = None
 
     def outcome(self) -> Any:
         if self.error is not None:
@@ -69,6 +71,7 @@ class Connection:
         self._calls = Calls(self._outbox)
         self._has_left = False
         self._reading = trio.CancelScope()
+        self._no_more_late = trio.Event()
 
     # --- telling and asking ---
 
@@ -84,6 +87,7 @@ class Connection:
         if self._has_left:
             raise _gone()
         number, question = self._new_question()
+        question.late = late
         is_out = False
         try:
             await self._outbox.send(_question_frame(number, method, params))
@@ -137,9 +141,12 @@ class Connection:
         """Serve the client until it leaves. `received` is what was read of it before."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._outbox.write_all, self._sink)
+            buffer = LineBuffer(received)
             with self._reading:
-                await self._read_all(LineBuffer(received), peer, nursery)
+                await self._read_all(buffer, peer, nursery)
             with trio.move_on_after(LEAVING):
+                if self._reading.cancelled_caught:
+                    nursery.start_soon(self._read_answers, buffer)
                 await self._leave(peer)
             self._calls.drop_waiting()
             nursery.cancel_scope.cancel()
@@ -164,13 +171,35 @@ class Connection:
             else:
                 self._take(line, peer, nursery)
 
+    async def _read_answers(self, buffer: LineBuffer) -> None:
+        """After we have hung up: what the client still brings us must not be left with it."""
+        data = b"."
+        while data and self._late:
+            for line in buffer.lines():
+                self._take_answer(line)
+            data = await self._read()
+            buffer.feed(data)
+        self._late.clear()
+        self._no_more_late.set()
+
+    def _take_answer(self, line: bytes | None) -> None:
+        with suppress(RpcError):
+            if line is not None and len(line) <= MOST_VALUES and "method" not in (message := decoded(line)):
+                self._answer_to_us(message)
+
     async def _leave(self, peer: Peer) -> None:
         self._has_left = True
-        for question in self._questions.values():
+        for number, question in self._questions.items():
+            if question.late is not None and not question.answered.is_set():
+                self._withdraw_question(number, question.late)
             question.error = _gone()
             question.answered.set()
         await peer.leave()
         await self._calls.done()
+        if self._reading.cancelled_caught:
+            await self._no_more_late.wait()
+            for _ in range(2):  # whoever was handed what came late has its turn
+                await trio.lowlevel.checkpoint()
         await self._outbox.written()
 
     def _take(self, line: bytes | None, peer: Peer, nursery: trio.Nursery) -> None:

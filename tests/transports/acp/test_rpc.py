@@ -263,6 +263,38 @@ async def test_what_must_be_done_is_told_also_to_a_client_that_is_behind_and_not
     wire.leaves()
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_what_a_client_brings_after_we_have_hung_up_is_not_left_with_it(autojump_clock, is_answered):
+    wire, peer = Wire(), Peer()
+    peer.connection = connection = Connection(wire.read, wire)
+    came: list[object] = []
+
+    async def ask() -> None:
+        with pytest.raises(ClientGone):
+            await connection.request("terminal/create", {}, late=late)
+
+    def late(result: object) -> None:
+        came.append(result)
+        nursery.start_soon(give_back)
+
+    async def give_back() -> None:
+        with pytest.raises(ClientGone):
+            await connection.insist("terminal/release", {})
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.run, peer)
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        connection.hang_up()
+        await trio.testing.wait_all_tasks_blocked()
+        wire.says({"id": "new", "method": "now"})
+        if is_answered:
+            wire.says({"id": wire.frames[0]["id"], "result": {"terminalId": "t1"}})
+    told = ["terminal/create", "$/cancel_request"]
+    assert came == [{"terminalId": "t1"}] * is_answered
+    assert [frame["method"] for frame in wire.frames] == [*told, *["terminal/release"] * is_answered]
+
+
 async def test_a_result_that_comes_too_late_is_handed_to_whoever_listens_for_it(nursery):
     wire, peer = Wire(), Peer()
     peer.connection = connection = Connection(wire.read, wire)

@@ -89,6 +89,16 @@ async def test_a_session_that_is_open_may_be_resumed_and_is_told_of_once(editor,
         assert client.text(session) == "Once."
 
 
+async def test_a_session_that_is_open_keeps_its_servers_and_says_so(editor, place):
+    broken = {"name": "new", "command": "/no/such/program", "args": []}
+    async with editor() as client:
+        session = await client.new(place.project)
+        for method in ("session/resume", "session/load"):
+            await client.ask(method, sessionId=session, cwd=str(place.project), mcpServers=[broken])
+        told = "This session is open already and keeps its MCP servers: close it first to use 'new'."
+        await client.until(lambda _: client.text(session).count(told) == 2)
+
+
 # --- terminals that come too late -------------------------------------------------------------
 
 
