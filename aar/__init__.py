@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from aar.runtime import Runtime, open_runtime
     from aar.tools.registry import ToolContext, ToolRegistry, ToolSpec, tool
     from aar.transports.acp_http.app import create_acp_asgi_app
+    from aar.transports.web.app import create_asgi_app
+    from aar.transports.web.transport import WebTransport
 
 _HOME = {
     "open_mcp_bridge": "aar.actors.mcp_bridge",
@@ -88,6 +90,8 @@ _HOME = {
     "ToolSpec": "aar.tools.registry",
     "tool": "aar.tools.registry",
     "create_acp_asgi_app": "aar.transports.acp_http.app",
+    "create_asgi_app": "aar.transports.web.app",
+    "WebTransport": "aar.transports.web.transport",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aar.agent import ApprovalCallback
-from aar.config import aar_home, merge_config
 from aar.errors import TransportError
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
-from aar.runtime import Provider, Store, ToolRegistry, session_store
+from aar.runtime import Provider, Store, ToolRegistry
 from aar.transports.acp_http.finishing import Finishing
 from aar.transports.acp_http.requests import parse_request
 from aar.transports.http.access import Access
 from aar.transports.http.bodies import MOST_BODY, SENDING, check_values
 from aar.transports.http.guarding import Guarded
 from aar.transports.http.refused import Refused
-from aar.transports.runs.host import DESCRIPTION, Host, Setup
+from aar.transports.runs.embedding import embedded_host
+from aar.transports.runs.host import DESCRIPTION, Host
 from aar.transports.runs.run import Run
 
 if TYPE_CHECKING:
@@ -61,15 +61,16 @@ def create_acp_asgi_app(
 
     Raises `TransportError` when a package is missing.
     """
-    servers = tuple(mcp_servers)
-    folder, own_home = os.path.realpath(cwd if cwd is not None else os.getcwd()), home or aar_home()
-
-    def set_up() -> Setup:
-        settings = config if config is not None else merge_config().watched().config
-        kept = store if store is not None else session_store(settings, home=own_home, cwd=folder)
-        return Setup(settings, kept, folder, own_home, servers)
-
-    host = Host(set_up, registry, approval_callback, provider)
+    host = embedded_host(
+        config,
+        approval_callback,
+        registry,
+        cwd=cwd,
+        home=home,
+        store=store,
+        provider=provider,
+        mcp_servers=mcp_servers,
+    )
     return build_app(host, Access.of(token, allow_origins, allow_hosts), agent_name, agent_description)
 
 

@@ -39,11 +39,21 @@ class Measured:
         if scope["type"] != "http" or scope["method"] not in ("POST", "PUT", "PATCH"):
             await self._app(scope, receive, send)
             return
+        is_whole = False
+
+        async def note() -> Any:
+            nonlocal is_whole
+            if is_whole:  # whoever waits for the rest need not
+                return {"type": "http.request", "body": b"", "more_body": False}
+            message = await receive()
+            is_whole = not message.get("more_body", False)
+            return message
+
         try:
-            messages = await _in_time(receive)
+            messages = await _in_time(note)
             await check_values(messages[0]["body"])
         except Refused as refused:
-            await refuse(receive, send, refused, reason=self._reason)
+            await refuse(note, send, refused, reason=self._reason)
             return
         messages.reverse()
 

@@ -78,3 +78,18 @@ async def test_commas_in_a_text_are_no_values() -> None:
     await check_values(b'"' + b"," * 1_000_000 + b'"')
     with pytest.raises(Refused):
         await check_values(b"," * (MOST_VALUES + 1))
+
+
+async def test_whoever_has_sent_all_of_it_is_refused_at_once(autojump_clock: Any) -> None:
+    told: list[Any] = []
+    messages = [{"type": "http.request", "body": b"[" + b"1," * MOST_VALUES + b"1]", "more_body": False}]
+
+    async def receive() -> Any:
+        return messages.pop() if messages else await trio.sleep_forever()
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    started = trio.current_time()
+    await Measured(trio.sleep_forever)({"type": "http", "method": "POST"}, receive, send)  # type: ignore[arg-type]
+    assert (told[0]["status"], trio.current_time() - started) == (413, 0)

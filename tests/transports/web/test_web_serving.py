@@ -1,0 +1,108 @@
+"""`aar serve`: the real program on a real port, from its first line to its last."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+
+from aar.journal.jsonl import JsonlStore
+from tests.transports.cli.conftest import Model, Place, aar, flags, model, place, started
+from tests.transports.web.conftest import event_of
+
+__all__ = ["aar", "flags", "model", "place", "started"]
+
+AT_ONCE = 0.5  # seconds
+
+
+@pytest.fixture
+def server(started: Callable[..., Any], flags: list[str]) -> Callable[..., Any]:
+    """`async with server("--yes") as (process, http, banner)`: the program when it listens, with a client."""
+
+    @asynccontextmanager
+    async def start(*arguments: str) -> AsyncIterator[tuple[Any, httpx2.AsyncClient, str]]:
+        async with started("serve", "--port", "0", *flags, *arguments) as process:
+            banner = b""
+            while banner.count(b"\n") < 3:
+                piece = await process.stderr.receive_some()
+                assert piece, banner
+                banner += piece
+            url = re.search(r"http://\S+:\d+", banner.decode())
+            assert url, banner
+            async with httpx2.AsyncClient(base_url=url.group(), timeout=None) as http:
+                yield process, http, banner.decode()
+            if process.returncode is None:
+                process.terminate()
+
+    return start
+
+
+@pytest.mark.covers("WEB-01", "WEB-03", "WEB-11", "CLI-19")
+async def test_the_program_answers_until_a_signal_ends_it_at_once(server: Any, model: Model, place: Place) -> None:
+    model.calls("bash", command="echo hello").says("Not allowed.").says("Let ", "me see.", wait=trio.Event())
+    async with server() as (process, http, banner):
+        assert re.match(r"Starting web server on 127\.0\.0\.1:\d+, model generic/tiny\.\nEndpoints at http://", banner)
+        assert "GET /health, GET /sessions, GET /sessions/ID, POST /chat, POST /chat/stream" in banner
+        assert (await http.get("/health")).json() == {"status": "ok"}
+        answer = (await http.post("/chat", json={"prompt": "hi"})).json()
+        assert (answer["response"], answer["tool_results"][0]["is_error"]) == ("Not allowed.", True)
+        asked = {"prompt": "again", "session_id": answer["session_id"]}
+        async with http.stream("POST", "/chat/stream", json=asked) as stream:
+            told, begun = b"", 0.0
+            async for piece in stream.aiter_raw():
+                told += piece
+                if not begun and b"Let " in told:
+                    begun = trio.current_time()
+                    process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        assert trio.current_time() - begun < AT_ONCE
+    last = event_of(told.split(b"\n\n")[-2])
+    assert last is not None
+    assert (last["action"], last["data"]["state"]) == ("ended", "cancelled")
+    stored = await JsonlStore(place.home / "sessions").load(answer["session_id"])
+    assert (stored.header.state, stored.header.metadata["cwd"]) == ("cancelled", str(place.project))
+
+
+@pytest.mark.covers("WEB-11", "WEB-16")
+async def test_yes_lets_commands_run_and_whoever_leaves_takes_the_turn_along(
+    server: Any, model: Model, place: Place
+) -> None:
+    model.calls("bash", command="echo hello").says("Done.").says("Let ", "me see.", wait=trio.Event())
+    model.calls("bash", command="echo hello").says("Not allowed.")
+    async with server("--yes") as (_, http, banner):
+        assert "answered with yes" in banner
+        answer = (await http.post("/chat", json={"prompt": "hi"})).json()
+        [result] = answer["tool_results"]
+        assert (result["is_error"], "hello" in result["output"]) == (False, True)
+        again = {"prompt": "hi", "session_id": answer["session_id"]}
+        body = json.dumps(again).encode()
+        head = f"POST /chat/stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        async with await trio.open_tcp_stream("127.0.0.1", http.base_url.port) as stream:
+            await stream.send_all(head.encode() + body)
+            while len(model.requests) < 3:
+                assert await stream.receive_some()
+        strict = {**again, "safety": {"require_approval_for_execute": True}}
+        [result] = (await http.post("/chat", json=strict)).json()["tool_results"]
+        assert (result["is_error"], "nobody is there" in result["output"]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--host", "0.0.0.0"], 2, "--host 0.0.0.0 lets other machines in: set a token"),
+        (["--port", "70000"], 2, "--port 70000: ports go from 1 to 65535"),
+        (["--name", "x"], 2, "--name"),
+    ],
+)
+async def test_what_cannot_be_is_told_in_one_sentence(
+    aar: Any, flags: list[str], arguments: list[str], code: int, said: str
+) -> None:
+    refused = await aar("serve", *flags, *arguments)
+    assert (refused.code, refused.out, refused.err.count("\n"), said in refused.err) == (code, "", 1, True), refused.err
