@@ -233,12 +233,23 @@ def base_text(config: AgentConfig, cwd: str, system: str | None = None) -> str:
         lines += ["", *_windows_facts(config)]
     else:
         lines.append("Shell: /bin/sh")
+        lines += _walls(config, system)
     return "\n".join(lines)
 
 
 def _on_one_line(path: str) -> str:
     """The name of a folder must not read like a line of its own."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in path)
+
+
+def _walls(config: AgentConfig, system: str) -> list[str]:
+    """So that a model does not have to find them by running against them."""
+    sandbox = config.safety.sandbox
+    if system != "Linux" or sandbox.mode not in ("linux", "auto"):
+        return []
+    folder = _on_one_line(sandbox.linux.workspace or "the working directory")
+    more = "".join(f", {_on_one_line(path)}" for path in sandbox.linux.writable)
+    return [f"Shell commands can write only below {folder}{more} and $TMPDIR. They start with few variables."]
 
 
 def _windows_facts(config: AgentConfig) -> list[str]:

@@ -90,6 +90,13 @@ def test_without_a_system_the_base_tells_the_one_that_runs() -> None:
     assert f"Operating system: {platform.system()}\n" in base_text(AgentConfig(), "/x")
 
 
+def test_a_sandbox_tells_where_commands_can_write() -> None:
+    told = config(safety={"sandbox": {"mode": "auto", "linux": {"writable": ["~/.cache"]}}})
+    fact = "Shell: /bin/sh\nShell commands can write only below the working directory, ~/.cache and $TMPDIR."
+    assert fact in base_text(told, "/x", "Linux")
+    assert "$TMPDIR" not in base_text(told, "/x", "Darwin") + base_text(AgentConfig(), "/x", "Linux")
+
+
 @pytest.mark.covers("PRM-03")
 @pytest.mark.parametrize(("hint", "expected"), [("Alpine with apk.", "Alpine with apk."), ("", "Linux sandbox.")])
 def test_windows_with_wsl_tells_the_distribution(hint: str, expected: str) -> None:

@@ -143,7 +143,7 @@ class Workbench:
         key = (
             config.system_prompt,
             config.project_rules_dir,
-            config.safety.sandbox.mode,
+            config.safety.sandbox,
             tuple(
                 (tool.name, tool.prompt_snippet, tuple(tool.prompt_guidelines)) for tool in self.toolbox.list_tools()
             ),

@@ -27,6 +27,7 @@ async def run_plain(
     output_limit: int,
     report: Callable[[str], None] | None = None,
     hold: Callable[[int], AbstractContextManager[None]] | None = None,
+    encoding: str = "utf-8",
 ) -> Finished:
     """Run `argv` and read its output as `run_command` does. Works on Windows, too.
 
@@ -34,7 +35,7 @@ async def run_plain(
     given its id. With a `hold` standard input is a pipe that gets one line once the block is entered, and then ends: a
     program that waits for it does nothing before. Raises `OSError` when the program cannot be started.
     """
-    recording = _Recording(output_limit, report)
+    recording = _Recording(output_limit, report, encoding)
     with trio.move_on_after(math.inf if timeout is None else timeout):
         await recording.follow(argv, cwd, env, hold)
     stdout, stderr = fit(*recording.clips, output_limit)
@@ -43,11 +44,12 @@ async def run_plain(
 
 
 class _Recording:
-    def __init__(self, limit: int, report: Callable[[str], None] | None) -> None:
+    def __init__(self, limit: int, report: Callable[[str], None] | None, encoding: str) -> None:
         self.clips = (Clip(limit), Clip(limit))
         self.exit_code: int | None = None
         self._report = report
         self._room_to_report = limit
+        self._encoding = encoding
 
     async def follow(
         self,
@@ -87,7 +89,7 @@ class _Recording:
             readers.cancel_scope.deadline = trio.current_time() + LATE_OUTPUT_SECONDS
 
     async def _drain(self, stream: trio.abc.ReceiveStream, clip: Clip) -> None:
-        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        decode = codecs.getincrementaldecoder(self._encoding)("replace").decode
         while chunk := await stream.receive_some(CHUNK_BYTES):
             self._keep(clip, decode(chunk))
         self._keep(clip, decode(b"", final=True))

@@ -1,4 +1,4 @@
-"""What is asked of the Linux kernel: a Landlock ruleset for files, and a seccomp filter for sockets."""
+"""What is asked of the Linux kernel: a Landlock ruleset for files, and a seccomp filter for what that leaves open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import socket
 import struct
 
-__all__ = ["DEVICE", "READ", "SAFE_SINCE", "WRITE", "landlock_abi", "ruleset", "socket_filter", "within"]
+__all__ = ["DEVICE", "READ", "SAFE_SINCE", "WRITE", "call_filter", "landlock_abi", "ruleset", "within"]
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = (1 << bit for bit in range(6))
 MAKE_CHAR, MAKE_DIR, MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM = (1 << bit for bit in range(6, 13))
@@ -27,9 +27,14 @@ _NEWER = {2: REFER, 3: TRUNCATE, 5: IOCTL_DEV}
 _SCOPED_SINCE, _ABSTRACT_SOCKETS, _SIGNALS = 6, 1, 2
 
 _CREATE_RULESET, _ASK_FOR_VERSION = 444, 1
-_NUMBERS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198), "riscv64": (0xC00000F3, 198)}  # arch, socket()
+_NUMBERS = {  # the set of system calls, socket(), prlimit()
+    "x86_64": (0xC000003E, 41, 302),
+    "aarch64": (0xC00000B7, 198, 261),
+    "riscv64": (0xC00000F3, 198, 261),
+}
 _IO_URING_SETUP, _X32 = 425, 0x40000000  # the same everywhere; where the numbers of x32 begin
 _LOAD, _EQUALS, _FROM, _RETURN = 0x20, 0x15, 0x35, 0x06
+_SET_OF_CALLS, _NUMBER, _FIRST_ARGUMENT = 4, 0, 16  # where a program finds them
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 
 
@@ -51,29 +56,36 @@ def ruleset(abi: int) -> bytes:
     return struct.pack("=QQQ", within(abi), 0, _ABSTRACT_SOCKETS | _SIGNALS)
 
 
-def socket_filter() -> bytes:
-    """A seccomp program that forbids sockets with names in the file system; empty where the numbers are not known.
+def call_filter(*, unix_sockets: bool) -> bytes:
+    """A seccomp program for what Landlock leaves open; empty where the numbers of system calls are not known.
 
-    Landlock lets anybody connect to those, and behind them sit programs that do what they are told without walls: the
-    user's systemd, Docker, tmux. io_uring would be a way round, and so would other sets of system calls.
+    It forbids to set limits of other processes, and, unless `unix_sockets`, sockets with names in the file system:
+    Landlock lets anybody connect to those, and behind them sit programs that do what they are told without walls. It
+    also forbids what would be a way round: io_uring, and other sets of system calls.
     """
     if platform.machine() not in _NUMBERS:
         return b""
-    architecture, socket_call = _NUMBERS[platform.machine()]
-    return b"".join(
-        struct.pack("=HBBI", *instruction)
-        for instruction in (
-            (_LOAD, 0, 0, 4),  # the set of system calls
-            (_EQUALS, 0, 7, architecture),
-            (_LOAD, 0, 0, 0),  # the number
-            (_FROM, 5, 0, _X32),
-            (_EQUALS, 5, 0, _IO_URING_SETUP),
-            (_EQUALS, 0, 2, socket_call),
-            (_LOAD, 0, 0, 16),  # the first argument
-            (_EQUALS, 3, 0, int(socket.AF_UNIX)),
-            (_RETURN, 0, 0, _ALLOW),
-            (_RETURN, 0, 0, _ERROR | errno.EPERM),
-            (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
+    architecture, socket_call, limit_call = _NUMBERS[platform.machine()]
+    program = [
+        (_LOAD, 0, 0, _SET_OF_CALLS),
+        (_EQUALS, 1, 0, architecture),
+        (_RETURN, 0, 0, _ERROR | errno.EPERM),
+        (_LOAD, 0, 0, _NUMBER),
+        (_FROM, 0, 1, _X32),
+        (_RETURN, 0, 0, _ERROR | errno.EPERM),
+        (_EQUALS, 0, 1, _IO_URING_SETUP),
+        (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
+        (_EQUALS, 0, 4, limit_call),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_EQUALS, 1, 0, 0),  # 0 is the caller itself
+        (_RETURN, 0, 0, _ERROR | errno.EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    if not unix_sockets:
+        program += [
+            (_EQUALS, 0, 3, socket_call),
+            (_LOAD, 0, 0, _FIRST_ARGUMENT),
+            (_EQUALS, 0, 1, int(socket.AF_UNIX)),
             (_RETURN, 0, 0, _ERROR | errno.EACCES),
-        )
-    )
+        ]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in [*program, (_RETURN, 0, 0, _ALLOW)])

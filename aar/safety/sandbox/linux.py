@@ -18,7 +18,7 @@ from aar.messages.settings import LinuxSandbox as LinuxSettings
 from aar.processes.command import run_command
 from aar.processes.confinement import Confinement, NotConfined, Place
 from aar.safety.sandbox.base import RENDER_ROOM, CommandResult
-from aar.safety.sandbox.landlock import DEVICE, READ, SAFE_SINCE, WRITE, landlock_abi, ruleset, socket_filter, within
+from aar.safety.sandbox.landlock import DEVICE, READ, SAFE_SINCE, WRITE, call_filter, landlock_abi, ruleset, within
 
 __all__ = ["LinuxSandbox"]
 
@@ -110,7 +110,7 @@ class LinuxSandbox:
             capabilities=CAPABILITIES,
             ruleset=ruleset(self._abi),
             places=(*self._places, Place(folder, WRITE & within(self._abi))),
-            system_calls=b"" if self._settings.unix_sockets else socket_filter(),
+            system_calls=call_filter(unix_sockets=self._settings.unix_sockets),
         )
 
     def _without_walls(self) -> Confinement:

@@ -154,6 +154,13 @@ async def test_a_command_can_neither_signal_nor_read_nor_trace_aar(run: Run) -> 
     assert len(result.stderr.splitlines()) == 4
 
 
+@pytest.mark.parametrize("unix_sockets", [False, True])
+async def test_a_command_can_limit_itself_and_nobody_else(run: Run, unix_sockets: bool) -> None:
+    aar = f"prlimit --pid {os.getpid()} --cpu=9000000"
+    result = await run(f"{aar}; ulimit -t 7 && ulimit -t", unix_sockets=unix_sockets)
+    assert (result.stdout, "Operation not permitted" in result.stderr) == ("7\n", True)
+
+
 async def test_no_program_gives_more_rights(run: Run) -> None:
     held = (await run("cat /proc/self/status; unshare -r true; unshare -m true; mount -t tmpfs none /mnt")).stdout
     facts = dict(line.split(":\t") for line in held.splitlines() if ":\t" in line)
