@@ -19,6 +19,7 @@ FACES = [
     "testing",
     "agent",
     "local",
+    "distros",
     "runtime",
     "catalogue",
     "editor",

@@ -13,7 +13,7 @@ _COMMANDS = "aar.transports.cli.commands"
 
 ABOUT = "A coding agent for the terminal. What it does is kept in sessions that can be resumed."
 
-GROUPS = {"sessions": "list", "local": "status", "extensions": "list"}
+GROUPS = {"sessions": "list", "local": "status", "extensions": "list", "sandbox": "status"}
 """Commands with commands of their own: which one of them stands in when none is given."""
 
 
@@ -23,7 +23,20 @@ def build_app() -> App:
     There are no flags for help and version: `help.py` answers them before anybody comes here.
     """
     app = _group("aar", ABOUT)
-    for name in ("run", "chat", "acp", "mcp", "models", "tools", "prompt", "config", "init", "install", "version"):
+    for name in (
+        "run",
+        "chat",
+        "serve",
+        "acp",
+        "mcp",
+        "models",
+        "tools",
+        "prompt",
+        "config",
+        "init",
+        "install",
+        "version",
+    ):
         app.command(f"{_COMMANDS}:{name}", name=name)
     sessions = _group("sessions", "List, show, export and delete stored sessions.")
     for name in ("list", "show", "export", "delete"):
@@ -37,6 +50,10 @@ def build_app() -> App:
     for name in ("install", "status"):
         local.command(f"{_COMMANDS}:local_{name}", name=name)
     app.command(local)
+    sandbox = _group("sandbox", "The distribution of WSL that commands run in, on Windows.")
+    for name in ("setup", "status", "reset"):
+        sandbox.command(f"{_COMMANDS}:sandbox_{name}", name=name)
+    app.command(sandbox)
     return app
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from aar.transports.program.flags import Flags, HttpFlags, LogFlags, McpFile, PromptFlags, SettingFlags
+from aar.transports.program.flags import Flags, HttpFlags, LogFlags, McpFile, PromptFlags, ServeFlags, SettingFlags
 
 __all__ = [
     "acp",
@@ -27,6 +27,10 @@ __all__ = [
     "models",
     "prompt",
     "run",
+    "sandbox_reset",
+    "sandbox_setup",
+    "sandbox_status",
+    "serve",
     "sessions_delete",
     "sessions_export",
     "sessions_list",
@@ -152,6 +156,49 @@ def local_status(*, flags: LogFlags = LogFlags()) -> int:
     return status(flags=flags)
 
 
+DistroName = Annotated[str | None, Parameter(name=["--distro", "-d"], metavar="NAME", help="Name of the distribution.")]
+RootfsUrl = Annotated[str | None, Parameter(metavar="URL", help="Archive of the root file system it is made of.")]
+PackageNames = Annotated[str | None, Parameter(metavar="NAMES", help="Packages to install, with commas between.")]
+
+
+def sandbox_setup(
+    *,
+    distro: DistroName = None,
+    install_path: Annotated[str | None, Parameter(metavar="DIR", help="Where it is put.")] = None,
+    rootfs_url: RootfsUrl = None,
+    packages: PackageNames = None,
+    force: Annotated[bool, Parameter(negative="", help="Make it anew if it is there.")] = False,
+    flags: LogFlags = LogFlags(),
+) -> int:
+    """Make the distribution of WSL that commands run in. What no flag says comes from the settings."""
+    from aar.transports.cli.sandbox import setup
+
+    return setup(
+        distro=distro, install_path=install_path, rootfs_url=rootfs_url, packages=packages, force=force, flags=flags
+    )
+
+
+def sandbox_status(*, distro: DistroName = None, flags: LogFlags = LogFlags()) -> int:
+    """Show the distribution of the settings, and what there is of it."""
+    from aar.transports.cli.sandbox import status
+
+    return status(distro=distro, flags=flags)
+
+
+def sandbox_reset(
+    *,
+    distro: DistroName = None,
+    rootfs_url: RootfsUrl = None,
+    packages: PackageNames = None,
+    yes: Annotated[bool, Parameter(alias="-y", negative="", help="Do not ask for the name.")] = False,
+    flags: LogFlags = LogFlags(),
+) -> int:
+    """Throw the distribution away, with all its files, and make it anew."""
+    from aar.transports.cli.sandbox import reset
+
+    return reset(distro=distro, rootfs_url=rootfs_url, packages=packages, yes=yes, flags=flags)
+
+
 def init(
     *, force: Annotated[bool, Parameter(alias="-f", negative="", help="Write over files that are there.")] = False
 ) -> int:
@@ -214,6 +261,16 @@ def version() -> int:
     from aar.transports.cli.show import version
 
     return version()
+
+
+def serve(*, web: ServeFlags = ServeFlags(), flags: SettingFlags = SettingFlags()) -> int:
+    """Serve the web API: programs chat with Aar over HTTP, and read along."""
+    from aar.transports.program.signals import leave_on_signals
+
+    leave_on_signals()
+    from aar.transports.web.serve import serve
+
+    return serve(web=web, flags=flags)
 
 
 def acp(*, http: HttpFlags = HttpFlags(), flags: SettingFlags = SettingFlags()) -> int:

@@ -30,11 +30,13 @@ WORK = ["--base-url=u", "--api-key=k", "--max-steps=3"]
 SESSION = ["--session=s", "-s", "s", "--continue", "-c", "--verbose", "-v"]
 SAFETY = ["--read-only", "--no-read-only", "--require-approval", "--no-require-approval", "--yes", "-y"]
 PATHS = ["--restrict-to-cwd", "--no-restrict-to-cwd", "--denied-paths=a", "--allowed-paths=a"]
+DISTRO = ["--distro=n", "-d=n", "--rootfs-url=u", "--packages=a,b"]
 ACCEPTED = {
     "run": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE, "--output=json", "--output=stream-json"],
     "chat": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE],
     "acp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
     "mcp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
+    "serve": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--allow-loosening"],
     "sessions list": EVERYWHERE,
     "sessions show": EVERYWHERE,
     "sessions export": [*EVERYWHERE, "--format=json", "--to=f"],
@@ -46,6 +48,9 @@ ACCEPTED = {
     "init": ["--force", "-f"],
     "local install": [],
     "local status": EVERYWHERE,
+    "sandbox setup": [*EVERYWHERE, *DISTRO, "--install-path=d", "--force"],
+    "sandbox status": [*EVERYWHERE, "--distro=n", "-d=n"],
+    "sandbox reset": [*EVERYWHERE, *DISTRO, "--yes", "-y"],
     "extensions list": ["--user-dir=d", "--project-dir=d"],
     "extensions inspect": ["--user-dir=d", "--project-dir=d"],
     "extensions trust": ["--yes", "-y", "--revoke"],
