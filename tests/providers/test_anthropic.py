@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import trio
 
-import aar.actors.provider_call as provider_calls
 from aar import Agent, AgentConfig
 from aar.errors import (
     BadProviderReply,
@@ -27,7 +26,7 @@ from aar.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
-from aar.messages.events import Notice, ReasoningBlock
+from aar.messages.events import ReasoningBlock
 from aar.messages.provider import History, ModelInfo, NeutralMessage, ProviderRequest
 from aar.messages.settings import ProviderConfig
 from aar.messages.tools import ToolSchema
@@ -312,23 +311,6 @@ async def test_a_status_becomes_a_typed_error_and_is_not_tried_again_here(
     assert len(server.requests) == 1
 
 
-@pytest.mark.covers("PRV-09", "PRV-11")
-async def test_too_many_requests_are_tried_again_when_the_server_allows(
-    server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provider_calls.random, "uniform", lambda low, high: 0.0)
-    server.sends_json(refusal("slow down", "rate_limit_error"), 429, retry_after_ms="20")
-    server.sends(stream_of(said("hello")))
-    provider = provider_at(server.url)
-    policy = provider_calls.RetryPolicy(2, trio.Event())
-    async with provider_calls.provider_call(provider, asking(), policy, streaming=True) as items:
-        seen = [item async for item in items]
-    await provider.aclose()
-    [notice] = [item for item in seen if isinstance(item, Notice)]
-    assert notice.data == {"attempt": 1, "delay": 0.02}
-    assert seen[-1].content == "hello"
-
-
 @pytest.mark.parametrize(
     ("status", "message", "kind", "sentence"),
     [
@@ -458,16 +440,6 @@ async def test_connecting_gives_up_after_ten_seconds(mock_clock: trio.testing.Mo
     assert trio.current_time() - start >= 10
 
 
-async def test_a_server_that_hangs_up_on_a_new_connection_is_not_asked_again(server: Any) -> None:
-    async def hang_up(connection: Any) -> None:
-        await connection.close()
-
-    server.plays(hang_up)
-    with pytest.raises(ProviderUnavailable) as caught:
-        await completed(provider_at(server.url))
-    assert (caught.value.retryable, len(server.requests)) == (True, 1)
-
-
 @pytest.mark.parametrize("kind", ["status", "stream", "page", "missing"])
 async def test_no_error_repeats_the_key_or_a_header(kind: str, server: Any) -> None:
     echo = f"your key {KEY} and header-value-1 are odd"
@@ -489,19 +461,6 @@ async def test_no_error_repeats_the_key_or_a_header(kind: str, server: Any) -> N
 # --- connections ------------------------------------------------------------------------------
 
 
-async def test_a_kept_connection_that_was_closed_is_replaced_once(server: Any) -> None:
-    async def hang_up(connection: Any) -> None:
-        await connection.close()
-
-    server.sends_json(ANSWER)
-    server.plays(hang_up)
-    server.sends_json(ANSWER)
-    provider = provider_at(server.url)
-    await provider.complete(asking())
-    answer = await completed(provider)
-    assert (answer.content, len(server.requests), server.connections) == ("hello", 3, 2)
-
-
 async def test_one_connection_serves_one_answer_after_the_other_and_a_refusal(server: Any) -> None:
     server.sends(stream_of(said("a")))
     server.sends_json(refusal("no"), 400)
@@ -512,15 +471,6 @@ async def test_one_connection_serves_one_answer_after_the_other_and_a_refusal(se
         await provider.complete(asking())
     assert (await completed(provider)).content == "b"
     assert (len(server.requests), server.connections) == (3, 1)
-
-
-async def test_a_closed_provider_opens_a_new_connection_when_it_is_used_again(server: Any) -> None:
-    server.sends_json(ANSWER)
-    provider = provider_at(server.url)
-    await completed(provider)
-    await provider.aclose()
-    assert (await completed(provider)).content == "hello"
-    assert server.connections == 2
 
 
 async def test_a_shared_pool_is_left_open(server: Any) -> None:

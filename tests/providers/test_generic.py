@@ -417,30 +417,6 @@ async def test_connecting_gives_up_after_ten_seconds(autojump_clock: trio.testin
     assert trio.current_time() >= 10
 
 
-async def test_a_kept_connection_that_was_closed_is_replaced_once(server: Any) -> None:
-    async def hang_up(connection: Any) -> None:
-        await connection.close()
-
-    server.sends_json(ANSWER)
-    server.plays(hang_up)
-    server.sends_json(ANSWER)
-    provider = provider_at(server.url)
-    await provider.complete(asking())
-    answer = await completed(provider)
-    assert (answer.content, len(server.requests), server.connections) == ("hello", 3, 2)
-
-
-async def test_a_server_that_hangs_up_on_a_new_connection_is_not_asked_again(server: Any) -> None:
-    async def hang_up(connection: Any) -> None:
-        await connection.close()
-
-    server.plays(hang_up)
-    with pytest.raises(ProviderUnavailable) as caught:
-        await completed(provider_at(server.url))
-    assert caught.value.retryable
-    assert len(server.requests) == 1
-
-
 async def test_one_connection_serves_one_answer_after_the_other(server: Any) -> None:
     server.sends_json(ANSWER)
     server.sends_recorded("chat-usage.sse")
@@ -451,15 +427,6 @@ async def test_one_connection_serves_one_answer_after_the_other(server: Any) -> 
             assert [delta.done async for delta in deltas][-1]
     await provider.aclose()
     assert (len(server.requests), server.connections) == (3, 1)
-
-
-async def test_a_closed_provider_opens_a_new_connection_when_it_is_used_again(server: Any) -> None:
-    server.sends_json(ANSWER)
-    provider = provider_at(server.url)
-    await completed(provider)
-    await provider.aclose()
-    assert (await completed(provider)).content == "hello"
-    assert server.connections == 2
 
 
 async def test_recorded_whole_answers_are_read(server: Any, plain: Any) -> None:

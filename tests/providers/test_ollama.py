@@ -12,7 +12,6 @@ import trio
 
 from aar._version import __version__
 from aar.errors import (
-    AnswerCut,
     InvalidSetting,
     ProviderError,
 )
@@ -441,38 +440,6 @@ async def test_a_refusal_that_nothing_helps_against_is_raised_once(server: Any) 
 
 
 # --- connections ------------------------------------------------------------------------------
-
-
-async def test_a_kept_connection_that_was_closed_is_replaced_once(server: Any) -> None:
-    async def hang_up(connection: Any) -> None:
-        await connection.close()
-
-    server.sends_json(ANSWER)
-    server.plays(hang_up)
-    server.sends_json(ANSWER)
-    provider = provider_at(server.url)
-    await provider.complete(asking())
-    answer = await completed(provider)
-    assert (answer.content, len(server.requests), server.connections) == ("hello", 3, 2)
-
-
-async def test_a_server_that_hangs_up_on_a_new_connection_is_not_asked_again(server: Any) -> None:
-    async def hang_up(connection: Any) -> None:
-        await connection.close()
-
-    server.plays(hang_up)
-    with pytest.raises(AnswerCut) as caught:
-        await completed(provider_at(server.url))
-    assert (caught.value.retryable, len(server.requests)) == (True, 1)
-
-
-async def test_a_closed_provider_opens_a_new_connection_when_it_is_used_again(server: Any) -> None:
-    server.sends_json(ANSWER)
-    provider = provider_at(server.url)
-    await completed(provider)
-    await provider.aclose()
-    assert (await completed(provider)).content == "hello"
-    assert server.connections == 2
 
 
 async def test_sessions_that_share_a_provider_get_each_their_own_answer(server: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import trio
 
-from aar.actors import provider_call as provider_calls
 from aar.errors import (
     BadProviderReply,
     ContextTooLong,
@@ -19,7 +18,6 @@ from aar.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
-from aar.messages.events import Notice
 from aar.messages.provider import History, NeutralMessage, ProviderRequest, ProviderResponse
 from aar.messages.settings import ProviderConfig
 from aar.providers.base import explain
@@ -92,23 +90,6 @@ async def test_a_status_becomes_a_typed_error_with_four_hundred_characters_of_it
     )
     assert (error.retryable, error.retry_after) == (retryable, 7.0 if retryable else None)
     assert len(server.requests) == 1
-
-
-@pytest.mark.covers("PRV-09", "PRV-11")
-async def test_too_many_requests_are_tried_again_when_the_server_allows(
-    server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provider_calls.random, "uniform", lambda low, high: 0.0)
-    server.sends_json({"error": "slow down"}, 429, retry_after_ms="20")
-    server.sends_json(ANSWER)
-    provider = provider_at(server.url)
-    policy = provider_calls.RetryPolicy(2, trio.Event())
-    async with provider_calls.provider_call(provider, asking(), policy, streaming=False) as items:
-        seen = [item async for item in items]
-    await provider.aclose()
-    [notice] = [item for item in seen if isinstance(item, Notice)]
-    assert notice.data == {"attempt": 1, "delay": 0.02}
-    assert seen[-1].content == "hello"
 
 
 @pytest.mark.parametrize(

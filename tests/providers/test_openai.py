@@ -495,19 +495,6 @@ async def provider(server: Any) -> AsyncIterator[OpenAIProvider]:
     await found.aclose()
 
 
-async def test_a_connection_is_used_again_and_a_closed_provider_opens_a_new_one(
-    server: Any, provider: OpenAIProvider
-) -> None:
-    server.sends_json(ANSWER)
-    for _ in range(3):
-        assert (await provider.complete(asking())).content == "hello"
-    assert server.connections == 1
-    await provider.aclose()
-    await provider.aclose()
-    assert (await provider.complete(asking())).content == "hello"
-    assert server.connections == 2
-
-
 async def test_a_kept_connection_that_the_server_closed_costs_nothing_but_a_new_one(
     server: Any, provider: OpenAIProvider
 ) -> None:

@@ -7,9 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-import trio
 
-import aar.actors.provider_call as provider_calls
 from aar.errors import (
     BadProviderReply,
     ContentRefused,
@@ -20,7 +18,6 @@ from aar.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
-from aar.messages.events import Notice
 from aar.messages.provider import History, ProviderRequest
 from aar.messages.settings import ProviderConfig
 from aar.providers.openai import OpenAIProvider
@@ -86,23 +83,6 @@ async def test_a_status_becomes_a_typed_error_and_is_not_tried_again_here(
     assert error.retry_after == (7.0 if error.retryable else None)
     assert error.retryable is (status in (408, 429) or status >= 500)
     assert len(server.requests) == 1
-
-
-@pytest.mark.covers("PRV-09", "PRV-11")
-async def test_too_many_requests_are_tried_again_when_the_server_allows(
-    server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provider_calls.random, "uniform", lambda low, high: 0.0)
-    server.sends_json({"error": {"message": "slow down"}}, 429, retry_after_ms="20")
-    server.sends_json(ANSWER)
-    provider = provider_at(server.url)
-    policy = provider_calls.RetryPolicy(2, trio.Event())
-    async with provider_calls.provider_call(provider, asking(), policy, streaming=False) as items:
-        seen = [item async for item in items]
-    await provider.aclose()
-    [notice] = [item for item in seen if isinstance(item, Notice)]
-    assert notice.data == {"attempt": 1, "delay": 0.02}
-    assert seen[-1].content == "hello"
 
 
 @pytest.mark.parametrize(
