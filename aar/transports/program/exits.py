@@ -25,7 +25,6 @@ __all__ = [
     "Told",
     "code_of_stop",
     "complain",
-    "leaves",
     "run_to_code",
 ]
 
