@@ -27,8 +27,6 @@ def put_up(
     memory: int, capabilities: Sequence[int] | None, ruleset: bytes, places: Sequence[Place], system_calls: bytes
 ) -> Iterator[str]:
     """Put up one wall after the other around this process. Gives the name of each before it is tried."""
-    yield "memory"
-    _limit_memory(memory)
     if capabilities is not None:
         yield "privileges"
         _drop_capabilities(frozenset(capabilities))
@@ -47,6 +45,8 @@ def put_up(
         instructions = ctypes.create_string_buffer(system_calls, len(system_calls))
         program = struct.pack("@HP", len(system_calls) // 8, ctypes.addressof(instructions))
         _checked(_libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), program))
+    yield "memory"  # at last, for this program needs some, too
+    _limit_memory(memory)
 
 
 def _limit_memory(memory: int) -> None:

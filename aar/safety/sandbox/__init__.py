@@ -39,7 +39,7 @@ def _linux(config: AgentConfig, cwd: str, home: str | None) -> Sandbox:
     from aar.safety.sandbox.linux import LinuxSandbox
 
     own = home or os.environ.get("AAR_HOME") or "~/.aar"
-    precious = [os.path.expanduser(path) for path in (own, config.session_dir)]
+    precious = [os.path.join(cwd, os.path.expanduser(path)) for path in (own, config.session_dir)]
     return LinuxSandbox(cwd, config.safety.sandbox.linux, env_keep=config.tools.env_keep, precious=precious)
 
 

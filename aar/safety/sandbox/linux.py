@@ -23,7 +23,7 @@ from aar.safety.sandbox.landlock import DEVICE, READ, SAFE_SINCE, WRITE, call_fi
 __all__ = ["LinuxSandbox"]
 
 INHERITED = ("PATH", "HOME", "TERM", "LANG")
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 CAPABILITIES = (0, 1, 3, 4, 6, 7, 10)
 """Of root: those about owners and modes of files, user ids and low ports. None reaches beyond the walls."""
 
@@ -50,12 +50,12 @@ class LinuxSandbox:
         precious: Iterable[str] = (),
         abi: int | None = None,
     ) -> None:
-        self.cwd = os.path.expanduser(settings.workspace or cwd)
+        self.cwd = os.path.join(cwd, os.path.expanduser(settings.workspace or ""))
         self._settings = settings
         self._names = (*INHERITED, *env_keep)
         self._shell = shutil.which("bash") or "/bin/sh"
         self._abi = landlock_abi() if abi is None else abi
-        self._writable = [self._identified(self.cwd), *self._beside()]
+        self._writable = [self._identified(self.cwd), *self._beside(cwd)]
         self._places = [Place("/", READ & within(self._abi)), *self._devices(), *self._writable]
         self._trouble = self._look_around([*precious, sys.prefix, str(Path(__file__).parents[2])])
         if self._trouble:
@@ -120,8 +120,8 @@ class LinuxSandbox:
         inherited = {name: os.environ[name] for name in self._names if name in os.environ}
         return {"TERM": "xterm", **inherited}
 
-    def _beside(self) -> list[Place]:
-        named = [os.path.expanduser(path) for path in self._settings.writable]
+    def _beside(self, cwd: str) -> list[Place]:
+        named = [os.path.join(cwd, os.path.expanduser(path)) for path in self._settings.writable]
         return [self._identified(path) for path in named if os.path.isdir(path)]
 
     def _identified(self, path: str) -> Place:

@@ -215,6 +215,15 @@ async def test_a_workspace_of_its_own_is_where_commands_run_and_write(run: Run, 
     assert (result.stdout, seen(workspace), seen(outside)) == (f"{outside}\n", ["here"], ["file"])
 
 
+async def test_relative_folders_start_at_that_of_the_session(run: Run, workspace: Path) -> None:
+    (workspace / "build").mkdir()
+    (workspace / "cache").mkdir()
+    sandbox = LinuxSandbox(str(workspace), LinuxSettings(workspace="build", writable=["cache"]))
+    result = await run("pwd; touch here ../cache/there ../no", sandbox)
+    assert result.stdout == f"{workspace}/build\n"
+    assert (seen(workspace / "build"), seen(workspace / "cache")) == (["here"], ["there"])
+
+
 async def test_a_workspace_that_was_exchanged_is_refused(run: Run, workspace: Path, outside: Path) -> None:
     sandbox = LinuxSandbox(str(workspace), LinuxSettings(allow_fallback=True))
     put_another_folder_in_its_place(workspace, outside)
@@ -337,6 +346,11 @@ async def test_each_wall_that_fails_stops_the_command(run: Run, workspace: Path)
             await run("touch here", Broken(str(workspace), LinuxSettings()))
         assert refusal.value.step == step
     assert seen(workspace) == []
+
+
+def test_sessions_that_are_kept_in_the_workspace_are_what_aar_lives_on(tmp_path: Path) -> None:
+    config = AgentConfig().patched({"safety": {"sandbox": "linux"}, "session_dir": ".agent/sessions"})
+    assert sandbox_for(config, str(tmp_path), home="/elsewhere").enforces_paths is False
 
 
 @pytest.mark.parametrize("relation", ["same", "above"])
