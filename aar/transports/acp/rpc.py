@@ -224,7 +224,7 @@ class Connection:
         if found in self._questions and b'"method"' not in head + tail:
             self._answer_to_us({"id": found, "error": {"code": INVALID_REQUEST, "message": text}})
         else:
-            error = RpcError(INVALID_REQUEST, text)
+            error = RpcError(PARSE_ERROR if found is None else INVALID_REQUEST, text)
             self._outbox.put(encoded(error_answer(found, error)))
 
     def _answer_to_us(self, message: Message) -> None:

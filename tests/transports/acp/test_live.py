@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedProvider, open_test_runtime
@@ -33,5 +34,6 @@ async def test_a_mistake_in_what_follows_an_event_ends_nothing(tmp_path, monkeyp
         await session.configure({"max_steps": 3})
         await handle.prompt("go")
         await session.up_to_date()
+        await trio.testing.wait_all_tasks_blocked()  # it has been written, too
         nursery.cancel_scope.cancel()
     assert "Still here." in json.dumps(wire.frames)
