@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from aar.agent import Agent, ApprovalResult
     from aar.client import SessionHandle, Sessions
     from aar.config import load_config
+    from aar.driving import open_engine
+    from aar.engine import Engine, EngineEvent, EngineEvents, Options, QueueMode, ToolExecutionMode
     from aar.errors import AarError
     from aar.hooks import Block, Hooks
     from aar.journal.jsonl import JsonlStore as SessionStore
@@ -57,6 +59,13 @@ _HOME = {
     "SessionHandle": "aar.client",
     "Sessions": "aar.client",
     "load_config": "aar.config",
+    "open_engine": "aar.driving",
+    "Engine": "aar.engine",
+    "EngineEvent": "aar.engine",
+    "EngineEvents": "aar.engine",
+    "Options": "aar.engine",
+    "QueueMode": "aar.engine",
+    "ToolExecutionMode": "aar.engine",
     "AarError": "aar.errors",
     "Block": "aar.hooks",
     "Hooks": "aar.hooks",

@@ -66,6 +66,7 @@ from aar.messages.session import (
 from aar.messages.settings import AgentConfig
 
 if TYPE_CHECKING:
+    from aar.actors.stepping import StepRules
     from aar.tools.registry import ToolSpec
 
 __all__ = ["PromptContent", "SessionHandle", "Sessions", "opening_problems"]
@@ -73,6 +74,7 @@ __all__ = ["PromptContent", "SessionHandle", "Sessions", "opening_problems"]
 OWNER_GRACE = 15.0  # seconds the owner of a turn waits for its end after cancelling it
 
 PromptContent = str | list[ContentBlock]
+Turn = tuple[str, Callable[[], Awaitable[TurnEnded]]]
 
 
 def _prompt(content: PromptContent) -> Prompt:
@@ -103,11 +105,12 @@ class Sessions:
         trace_id: str = "",
         tools: Sequence[ToolSpec] = (),
         mcp_servers: Sequence[McpServer] = (),
+        steps: StepRules | None = None,
     ) -> SessionHandle:
         """A new session that works in `cwd` (an absolute path) for its whole life.
 
         `tools` are for this session alone. `mcp_servers` connect in the background; what becomes of them is told as
-        facts.
+        facts. `steps` is what an engine brings; see `open_engine`.
         """
         command = OpenSession(
             cwd=cwd,
@@ -116,6 +119,7 @@ class Sessions:
             trace_id=trace_id,
             tools=tuple(tools),
             mcp_servers=tuple(mcp_servers),
+            steps=steps,
         )
         return self._handle(await self._sessions.ask(command))
 
@@ -215,13 +219,14 @@ class SessionHandle:
             return await ended()
 
     @asynccontextmanager
-    async def running(self, content: PromptContent) -> AsyncIterator[tuple[str, Callable[[], Awaitable[TurnEnded]]]]:
+    async def running(self, content: PromptContent, *, turn_id: str = "", goes_on: bool = False) -> AsyncIterator[Turn]:
         """A turn of the caller's own for as long as the block lasts.
 
         Yields its turn id and a function that waits for its end. A turn that has not ended when the block is left is
-        cancelled and waited for, at most 15 seconds.
+        cancelled and waited for, at most 15 seconds. With `goes_on` nothing new is said, and `content` is left out.
         """
-        command = _prompt(content)
+        named = {"turn_id": turn_id} if turn_id else {}
+        command = _prompt(content).model_copy(update={**named, "goes_on": goes_on})
         is_over = False
         async with self._ref.asking(command) as answer:
 
@@ -253,9 +258,12 @@ class SessionHandle:
         """Say something when the turn would stop: it goes on with it."""
         await self._ref.tell(FollowUp(content=content))
 
-    async def cancel(self, turn_id: str | None = None, *, after_step: bool = False) -> None:
-        """End the running turn, or one that waits. `after_step` lets the step that runs finish first."""
-        await self._ref.tell(Cancel(turn_id=turn_id, after_step=after_step))
+    async def cancel(self, turn_id: str | None = None, *, after_step: bool = False, as_done: bool = False) -> None:
+        """End the running turn, or one that waits. `after_step` lets the step that runs finish first.
+
+        `as_done` ends it as if the model had stopped by itself.
+        """
+        await self._ref.tell(Cancel(turn_id=turn_id, after_step=after_step, as_done=as_done))
 
     async def compact(self, instructions: str = "") -> Compacted:
         """Replace what was said so far by a summary that the model writes."""

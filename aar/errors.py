@@ -4,7 +4,7 @@ AarError
 |- ConfigError                UnknownSetting  InvalidSetting
 |- MessageError               UnknownMessage  InvalidMessage
 |- ActorError                 ActorStopped  ActorCrashed  MailboxFull  WouldDeadlock  RestartLimit
-|- SessionError               SessionNotFound  SessionInUse  SessionClosed  QueueFull
+|- SessionError               SessionNotFound  SessionInUse  SessionClosed  QueueFull  NothingToContinue
 |- ProviderError              provider, status, retryable, retry_after
 |  |- ProviderUnauthorized  ProviderRateLimited  ProviderUnavailable  ProviderTimeout  AnswerCut
 |  `- ContextTooLong  ContentRefused  BadProviderReply  MissingPackage  MissingKey
@@ -43,6 +43,7 @@ __all__ = [
     "MissingKey",
     "MissingMcp",
     "MissingPackage",
+    "NothingToContinue",
     "ProtocolError",
     "ProviderError",
     "ProviderRateLimited",
@@ -151,6 +152,10 @@ class SessionClosed(SessionError):
 
 class QueueFull(SessionError):
     """The session already has as many waiting prompts as it may have."""
+
+
+class NothingToContinue(SessionError):
+    """The conversation ends with an answer, or is empty, and nothing waits to be said."""
 
 
 # --- providers --------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ NEIGHBOURS += ["attachments", "logs", "mcp"]
 FACES = [
     "testing",
     "agent",
+    "driving",
     "local",
     "distros",
     "runtime",

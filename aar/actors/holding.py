@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -30,6 +30,9 @@ from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
 from aar.providers.base import Provider
 from aar.tools.registry import ToolRegistry, ToolSpec
+
+if TYPE_CHECKING:
+    from aar.actors.stepping import StepRules
 
 __all__ = ["HeldSession", "Opening", "Shared", "live_info", "service_name"]
 
@@ -69,6 +72,7 @@ class Opening(NamedTuple):
     trace_id: str = ""
     tools: Sequence[ToolSpec] = ()
     mcp_servers: Sequence[McpServer] = ()
+    steps: StepRules | None = None
 
 
 class HeldSession:
@@ -143,6 +147,8 @@ class HeldSession:
         notices = [Notice(kind="journal_recovered", text=text) for text in warnings]
         first = SessionEvent(action=action, data=data)
         toolbox = shared.tools(config)
+        if opening.steps is not None:
+            toolbox = opening.steps.toolbox(toolbox, shared.threads)
         for spec in opening.tools:
             toolbox.add(spec)
         problems = [*additions.problems, *add_tools(toolbox, additions.tools, config)]
@@ -151,7 +157,9 @@ class HeldSession:
         await repair(journal)  # a copy of a session that is in the middle of a turn
         shared.journals.add(journal)
         bench = self._bench(journal, toolbox, additions)
-        body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
+        body = session(
+            bench, shared.providers, given=shared.provider, given_for=_label(shared.config), steps=opening.steps
+        )
         self._supervisor.start(Child(self._name, body, exhausted=Exhausted.GIVE_UP))
         self._start_observers(additions.observers)
 
@@ -162,7 +170,7 @@ class HeldSession:
             for server in self._opening.mcp_servers
         ]
         self._servers += [ref for _, ref in servers]
-        return Workbench(
+        bench = Workbench(
             session_id=self._opening.session_id,
             cwd=cwd,
             journal=journal,
@@ -176,6 +184,7 @@ class HeldSession:
             commands=Commands(additions.commands),
             prompt_parts=additions.prompt,
         )
+        return bench if self._opening.steps is None else self._opening.steps.bench(bench)
 
     async def _until_gone(self) -> None:
         """The file is let go only after the session has written its last fact, also when all are told to end.

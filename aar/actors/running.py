@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 class RunningTurn:
     """A prompt from the moment it may run. The scope is there before anything else, so no cancel is lost.
 
-    `was_interrupted` is set when the session itself fails around it.
+    `was_interrupted` is set when the session itself fails around it, `is_finished` when it is to end as if the model
+    had stopped.
     """
 
     prompt: Prompt
@@ -37,11 +38,16 @@ class RunningTurn:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     hearing: trio.CancelScope = field(default_factory=trio.CancelScope)  # while hooks look at the prompt
     was_interrupted: bool = False
+    is_finished: bool = False
     is_on_record: bool = False
 
     def cancel(self) -> None:
         self.hearing.cancel()
         self.scope.cancel()
+
+    def finish(self) -> None:
+        self.is_finished = True
+        self.cancel()
 
 
 class _Outcome(NamedTuple):
@@ -76,7 +82,7 @@ async def _open(bench: Workbench, turn: RunningTurn) -> None:
     prompt, journal = turn.prompt, bench.journal
     said = UserMessage(content=text_of(prompt), parts=prompt.parts, data={"kind": "prompt"})
     try:
-        if bench.hooks.before_user_message:
+        if not prompt.goes_on and bench.hooks.before_user_message:
             with turn.hearing:
                 said = await heard(bench, said)
     except Exception as error:  # a wall: what is cancelled here may raise on its way out
@@ -84,7 +90,8 @@ async def _open(bench: Workbench, turn: RunningTurn) -> None:
     finally:
         with trio.CancelScope(shield=True):
             await repair(journal)  # only after a failed write can there be anything to do
-            await journal.append(TurnStarted(), said, turn_id=prompt.turn_id)
+            facts = [TurnStarted()] if prompt.goes_on else [TurnStarted(), said]
+            await journal.append(*facts, turn_id=prompt.turn_id)
         turn.is_on_record = True
 
 
@@ -107,6 +114,8 @@ async def _run(
         return _Outcome("error", as_event(bug))
     if deadline.cancelled_caught:
         return _Outcome("timed_out", ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False))
+    if stop is None and turn.is_finished:
+        stop = "end_turn"
     return _Outcome(stop) if stop is not None else None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, assert_never
+from functools import partial
+from typing import TYPE_CHECKING, Any, assert_never
 
 import trio
 
@@ -47,6 +48,9 @@ from aar.messages.session import (
 )
 from aar.providers.base import Provider
 
+if TYPE_CHECKING:
+    from aar.actors.stepping import StepRules
+
 __all__ = ["QUEUE_LIMIT", "session"]
 
 QUEUE_LIMIT = 32  # prompts that may wait in one session
@@ -62,10 +66,12 @@ def session(
     given: Provider | None = None,
     given_for: str = "",
     queue_limit: int = QUEUE_LIMIT,
+    steps: StepRules | None = None,
 ) -> Callable[[Mailbox[SessionCommand]], Awaitable[None]]:
     """The body of a session's service.
 
-    `given` is a provider that the application brought itself; it stands for the model `given_for`.
+    `given` is a provider that the application brought itself; it stands for the model `given_for`. `steps` is there
+    when somebody drives the session step by step.
     """
     starts = 0
 
@@ -78,7 +84,7 @@ def session(
         model = ModelInForce(bench, providers, given, given_for)
         try:
             async with trio.open_nursery() as nursery:
-                await _Conversation(bench, model, nursery, queue_limit).serve(mailbox)
+                await _Conversation(bench, model, nursery, queue_limit, steps).serve(mailbox)
         finally:
             model.release()
 
@@ -92,13 +98,21 @@ class _Conversation:
     notes and never a cancel.
     """
 
-    def __init__(self, bench: Workbench, model: ModelInForce, nursery: trio.Nursery, queue_limit: int) -> None:
+    def __init__(
+        self,
+        bench: Workbench,
+        model: ModelInForce,
+        nursery: trio.Nursery,
+        queue_limit: int,
+        steps: StepRules | None = None,
+    ) -> None:
         self._bench = bench
         self._journal = bench.journal
         self._model = model
+        self._provider = self._model.in_force if steps is None else partial(steps.model, self._model.in_force)
         self._nursery = nursery
         self._running: RunningTurn | None = None
-        self._queue = PromptQueue(bench.journal, queue_limit)
+        self._queue = PromptQueue(bench.journal, queue_limit, steps)
         self._to_write, self._notes = trio.open_memory_channel[Envelope[SessionCommand]](NOTES_LIMIT)
         self._being_written = 0
 
@@ -161,7 +175,9 @@ class _Conversation:
 
     def _cancel_running(self, cancel: Cancel) -> None:
         assert self._running is not None
-        if cancel.after_step:
+        if cancel.as_done:
+            self._running.finish()
+        elif cancel.after_step:
             self._running.controls.stopping.set()
         else:
             self._running.cancel()
@@ -245,7 +261,7 @@ class _Conversation:
 
     async def _run(self, turn: RunningTurn) -> None:
         try:
-            ended = await run_in_scope(self._bench, turn, self._model.in_force)
+            ended = await run_in_scope(self._bench, turn, self._provider)
             if ended.stop == "cancelled":
                 self._queue.steering.clear()  # it was said to the turn that is gone
         except StoreError as error:

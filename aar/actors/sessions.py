@@ -93,7 +93,8 @@ class _House:
     async def _open(self, command: OpenSession) -> SessionInfo:
         session_id = command.session_id or new_session_id()
         opening = Opening(session_id, True, command.cwd, command.config, "started", trace_id=command.trace_id)
-        return await self._bring_up(opening._replace(tools=command.tools, mcp_servers=command.mcp_servers))
+        rules = {"tools": command.tools, "mcp_servers": command.mcp_servers, "steps": command.steps}
+        return await self._bring_up(opening._replace(**rules))
 
     async def _load(self, command: LoadSession) -> SessionInfo:
         opening = Opening(command.session_id, False, command.cwd, command.config, "resumed")
@@ -156,6 +157,8 @@ class _House:
 
 
 def _same_folder(info: SessionInfo, opening: Opening) -> SessionInfo:
+    if opening.steps is not None:
+        raise SessionInUse(f"session {info.session_id} is open already: close it before an engine drives it")
     if opening.create and opening.cwd != info.cwd:
         raise SessionInUse(f"session {info.session_id} is open already, and works in {info.cwd}")
     return info

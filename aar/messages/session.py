@@ -60,6 +60,7 @@ __all__ = [
 class Prompt(Command, Request[TurnEnded]):
     """Run a turn, now or when those before it are done. Answered when that turn has ended.
 
+    One that `goes_on` says nothing new: the model is asked with the conversation as it is.
     Raises `QueueFull` when too many prompts wait, `SessionClosed` when the session ends first.
     """
 
@@ -67,6 +68,7 @@ class Prompt(Command, Request[TurnEnded]):
     content: str = ""
     parts: list[ContentBlock] = []
     turn_id: str = Field(default_factory=new_turn_id)
+    goes_on: bool = False
 
 
 class Steer(Command):
@@ -86,12 +88,13 @@ class FollowUp(Command):
 class Cancel(Command):
     """End the running turn. With a `turn_id`, only that one, running or waiting.
 
-    `after_step` is the soft form: the step that runs is finished first.
+    `after_step` is the soft form: the step that runs is finished first. `as_done` ends it as if the model had stopped.
     """
 
     type: Literal["cancel"] = "cancel"
     turn_id: str | None = None
     after_step: bool = False
+    as_done: bool = False
 
 
 class QueuedPrompt(Message):
@@ -287,7 +290,7 @@ class OpenSession(Command, Request[SessionInfo]):
 
     With the id of a stored session it goes on with that one. `trace_id` is that of a new one, if it has one already.
     `tools` are `ToolSpec`s of this process for this session alone, over those of the same names; `mcp_servers` are
-    connected in the background.
+    connected in the background. `steps` are `StepRules` of this process; a session that is open already gets none.
     """
 
     type: Literal["open_session"] = "open_session"
@@ -296,6 +299,7 @@ class OpenSession(Command, Request[SessionInfo]):
     session_id: str | None = None
     trace_id: str = ""
     tools: tuple[Any, ...] = Field(default=(), exclude=True)
+    steps: Any = Field(default=None, exclude=True)
     mcp_servers: tuple[McpServer, ...] = ()
 
 

@@ -43,8 +43,12 @@ class ToolSchema:
 
 
 class ToolOutcome(NamedTuple):
-    """Result of one call before it is recorded. `duration_ms` is 0 when the tool was never entered."""
+    """Result of one call before it is recorded. `duration_ms` is 0 when the tool was never entered.
+
+    `terminate` asks an engine to end its run after this step; it does when all results of the step ask for it.
+    """
 
     output: str
     is_error: bool = False
     duration_ms: float = 0.0
+    terminate: bool = False
