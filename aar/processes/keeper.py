@@ -238,7 +238,7 @@ def _become(
 
 def _walls() -> Callable[..., Iterator[str]]:
     """What puts them up: `walls.py`, which is read here, where `aar` cannot be imported, and only when it is needed."""
-    from importlib.machinery import SourceFileLoader
+    from _frozen_importlib_external import SourceFileLoader  # loading importlib.machinery takes a millisecond
 
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "walls.py")
     module = type(os)("walls")
