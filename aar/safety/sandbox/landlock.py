@@ -27,14 +27,15 @@ _NEWER = {2: REFER, 3: TRUNCATE, 5: IOCTL_DEV}
 _SCOPED_SINCE, _ABSTRACT_SOCKETS, _SIGNALS = 6, 1, 2
 
 _CREATE_RULESET, _ASK_FOR_VERSION = 444, 1
-_NUMBERS = {  # the set of system calls, socket(), prlimit()
-    "x86_64": (0xC000003E, 41, 302),
-    "aarch64": (0xC00000B7, 198, 261),
-    "riscv64": (0xC00000F3, 198, 261),
+_NUMBERS = {  # the set of system calls, prlimit(), socket(), socketpair()
+    "x86_64": (0xC000003E, 302, 41, 53),
+    "aarch64": (0xC00000B7, 261, 198, 199),
+    "riscv64": (0xC00000F3, 261, 198, 199),
 }
 _IO_URING_SETUP, _X32 = 425, 0x40000000  # the same everywhere; where the numbers of x32 begin
-_LOAD, _EQUALS, _FROM, _RETURN = 0x20, 0x15, 0x35, 0x06
-_SET_OF_CALLS, _NUMBER, _FIRST_ARGUMENT = 4, 0, 16  # where a program finds them
+_LOAD, _EQUALS, _FROM, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_SET_OF_CALLS, _NUMBER, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 4, 0, 16, 24  # where a program finds them
+_TYPE_OF_SOCKET = 0xF  # beside flags
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 
 
@@ -65,7 +66,7 @@ def call_filter(*, unix_sockets: bool) -> bytes:
     """
     if platform.machine() not in _NUMBERS:
         return b""
-    architecture, socket_call, limit_call = _NUMBERS[platform.machine()]
+    architecture, limit_call, socket_call, pair_call = _NUMBERS[platform.machine()]
     program = [
         (_LOAD, 0, 0, _SET_OF_CALLS),
         (_EQUALS, 1, 0, architecture),
@@ -82,10 +83,22 @@ def call_filter(*, unix_sockets: bool) -> bytes:
         (_RETURN, 0, 0, _ALLOW),
     ]
     if not unix_sockets:
-        program += [
-            (_EQUALS, 0, 3, socket_call),
-            (_LOAD, 0, 0, _FIRST_ARGUMENT),
-            (_EQUALS, 0, 1, int(socket.AF_UNIX)),
-            (_RETURN, 0, 0, _ERROR | errno.EACCES),
-        ]
+        program += _no_named_sockets(socket_call, pair_call)
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in [*program, (_RETURN, 0, 0, _ALLOW)])
+
+
+def _no_named_sockets(socket_call: int, pair_call: int) -> list[tuple[int, int, int, int]]:
+    return [
+        (_EQUALS, 0, 4, socket_call),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_EQUALS, 0, 1, int(socket.AF_UNIX)),
+        (_RETURN, 0, 0, _ERROR | errno.EACCES),
+        (_RETURN, 0, 0, _ALLOW),
+        (_EQUALS, 0, 6, pair_call),  # one that needs no connection could send to anybody
+        (_LOAD, 0, 0, _SECOND_ARGUMENT),
+        (_AND, 0, 0, _TYPE_OF_SOCKET),
+        (_EQUALS, 1, 0, int(socket.SOCK_DGRAM)),
+        (_EQUALS, 0, 1, int(socket.SOCK_RAW)),  # another word for the same
+        (_RETURN, 0, 0, _ERROR | errno.EACCES),
+        (_RETURN, 0, 0, _ALLOW),
+    ]

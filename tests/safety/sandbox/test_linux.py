@@ -201,6 +201,20 @@ async def test_sockets_of_this_machine_cannot_be_reached_unless_the_settings_say
     assert (await run(f'python3 -I -S -c "{inner}"')).stdout == "b'pair'\n"
 
 
+async def test_a_pair_of_sockets_is_no_way_to_a_named_one(run: Run, tmp_path: Path) -> None:
+    named = str(tmp_path / "socket")
+    send = "import socket; socket.socketpair(socket.AF_UNIX, socket.{})[0].sendto(b'in', '{}')"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(named)
+        listener.setblocking(False)
+        for kind in ("SOCK_DGRAM", "SOCK_RAW", "SOCK_STREAM", "SOCK_SEQPACKET"):
+            assert (await run(f'python3 -I -S -c "{send.format(kind, named)}"')).exit_code == 1
+        with pytest.raises(BlockingIOError):
+            listener.recv(10)
+        await run(f'python3 -I -S -c "{send.format("SOCK_DGRAM", named)}"', unix_sockets=True)
+        assert listener.recv(10) == b"in"
+
+
 async def test_more_folders_may_be_writable(run: Run, outside: Path, tmp_path: Path) -> None:
     wanted = [str(outside), str(tmp_path / "missing")]
     assert (await run(f"echo more > {outside}/new; mv {outside}/new .", writable=wanted)).exit_code == 0
