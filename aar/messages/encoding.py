@@ -1,14 +1,16 @@
 """Events as lines of JSON, and back."""
 
+import json
 from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from aar.errors import InvalidMessage, UnknownMessage
 from aar.messages.events import AnyEvent, Event
 
-__all__ = ["decode_event", "encode_event"]
+__all__ = ["decode_event", "encode_event", "json_of"]
 
 
 @cache
@@ -35,6 +37,14 @@ def decode_event(data: str | bytes | dict[str, Any]) -> Event:
 def encode_event(event: Event) -> bytes:
     """One line of JSON: base fields first, then those of the class, `null` for absent values."""
     return event.__pydantic_serializer__.to_json(event)
+
+
+def json_of(event: Event) -> str:
+    """The same as text, also of a hint that ends in half a surrogate pair: that half is escaped."""
+    try:
+        return encode_event(event).decode()
+    except PydanticSerializationError:
+        return json.dumps(event.model_dump(mode="json"), separators=(",", ":"))
 
 
 def _first_line(error: ValidationError) -> str:

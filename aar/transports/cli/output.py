@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from aar.client import SessionHandle
 from aar.display import plain, plain_json
-from aar.messages.encoding import encode_event
+from aar.messages.encoding import json_of
 from aar.messages.events import (
     ApprovalResolved,
     ErrorEvent,
@@ -30,7 +30,7 @@ __all__ = ["JsonReport", "Report", "StreamReport", "TextReport", "event_line", "
 def event_line(record: Recorded) -> str:
     """One event as a line of JSON: its own fields, then `seq` (of facts) and `turn_id`."""
     place = {"seq": record.seq, "turn_id": record.turn_id} if record.seq else {"turn_id": record.turn_id}
-    event = plain_json(encode_event(record.event).decode())
+    event = plain_json(json_of(record.event))
     return f"{event[:-1]},{json.dumps(place, separators=(',', ':'))[1:]}\n"
 
 

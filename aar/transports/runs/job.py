@@ -48,6 +48,9 @@ class Job(ABC):
     async def keep_pace(self) -> None:  # noqa: B027
         """Wait while its client is far behind. Facts wait meanwhile, and hints are merged into one."""
 
+    def hurry(self) -> None:  # noqa: B027
+        """The turn is over: whoever comes next shall not wait for this client."""
+
     @abstractmethod
     def settle(self, stop: str, error: str = "") -> None:
         """It is over, for this reason. An `error` is told when it could not be done."""

@@ -118,7 +118,7 @@ class Runs:
             turn_id, ended = await stack.enter_async_context(handle.running(run.request.prompt))
             nursery = await stack.enter_async_context(trio.open_nursery())
             nursery.start_soon(_cancel_when_asked, run, handle, turn_id)
-            nursery.start_soon(_watch, ended, nursery.cancel_scope)
+            nursery.start_soon(_watch, run, ended, nursery.cancel_scope)
             async for record in records:
                 if record.turn_id != turn_id:
                     continue
@@ -158,7 +158,8 @@ async def _cancel_when_asked(run: Job, handle: SessionHandle, turn_id: str) -> N
     await handle.cancel(turn_id)
 
 
-async def _watch(ended: Callable[[], Awaitable[TurnEnded]], scope: trio.CancelScope) -> None:
+async def _watch(run: Job, ended: Callable[[], Awaitable[TurnEnded]], scope: trio.CancelScope) -> None:
     """A turn that cannot be raises; one that was cancelled before it began leaves no fact to wait for."""
     if (await ended()).data.get("never_ran"):
         scope.cancel()
+    run.hurry()

@@ -38,6 +38,7 @@ class Chat(Job):
     state: AgentState = AgentState.IDLE
     step_count: int = 0
     has_begun: bool = False
+    _is_over: bool = False  # or shall be
     _events: list[Event] = field(default_factory=list)  # that were not taken yet
     _changed: trio.Event = field(default_factory=trio.Event)
 
@@ -60,8 +61,12 @@ class Chat(Job):
             self._add(event)
 
     async def keep_pace(self) -> None:
-        while self.is_read_along and len(self._events) >= MOST_BEHIND and not self.cancelled.is_set():
+        while self.is_read_along and len(self._events) >= MOST_BEHIND and not self._is_over:
             await self._changed.wait()
+
+    def hurry(self) -> None:
+        self._is_over = True
+        self._wake()
 
     def settle(self, stop: str, error: str = "") -> None:
         if self.settled.is_set():
@@ -78,7 +83,7 @@ class Chat(Job):
 
     def cancel(self) -> None:
         super().cancel()
-        self._wake()
+        self.hurry()
 
     def check(self) -> None:
         """Raises `Refused` when its turn could not even begin."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import trio
 
-from aar.messages.encoding import encode_event
+from aar.messages.encoding import json_of
 from aar.messages.events import Event
 from aar.transports.runs.host import Host
 from aar.transports.web.chat import Chat
@@ -103,7 +103,7 @@ class Chats:
 
 
 def _frame(event: Event) -> str:
-    return f"event: {event.type}\ndata: {encode_event(event).decode()}\n\n"
+    return f"event: {event.type}\ndata: {json_of(event)}\n\n"
 
 
 async def _end(chat: Chat) -> None:

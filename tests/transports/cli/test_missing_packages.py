@@ -14,6 +14,7 @@ SOME_MODEL = ("--provider", "generic", "--model", "m", "--base-url", "http://127
     [
         (("mcp",), "aar.transports.mcp_server.offered", "mcp,web"),
         (("mcp", "--http"), "hypercorn.trio", "web"),
+        (("serve",), "hypercorn.trio", "web"),
         (("acp", "--http"), "hypercorn.trio", "web"),
         (("acp", "--http"), "quart_trio", "web"),
     ],

@@ -13,6 +13,7 @@ import trio
 import trio.testing
 
 from aar.errors import SessionInUse
+from aar.messages.events import ConfigChanged
 from aar.messages.settings import AgentConfig
 from aar.runtime import open_runtime
 from aar.testing import MemoryStore, ScriptedProvider
@@ -126,3 +127,27 @@ async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
 async def _join(conversations: Conversations) -> None:
     async with conversations.joined(None):
         await trio.sleep_forever()
+
+
+async def test_whoever_is_cut_short_while_it_changes_the_settings_leaves_them_to_nobody(tmp_path: Path) -> None:
+    async with open_runtime(AgentConfig(), provider=ScriptedProvider(), home=tmp_path) as runtime:
+        conversations = Conversations(runtime.sessions, runtime.start, str(tmp_path))
+        async with conversations.joined(None) as conversation:
+
+            def patches() -> list[dict[str, Any]]:
+                facts = [record.event for record in conversation.handle.records()]
+                return [fact.patch for fact in facts if isinstance(fact, ConfigChanged)]
+
+            await conversation.use(None)
+            assert patches() == []
+            strict = {"read_only": True}
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await conversation.use(None, strict)
+            await conversation.use(None, strict)
+            await conversation.use(None, strict)
+            assert patches()[-1] == {"safety": strict}
+            await conversation.use(None)
+            told = len(patches())
+            await conversation.use(None)
+            assert (patches()[-1], len(patches())) == ({"provider": None, "safety": None}, told)

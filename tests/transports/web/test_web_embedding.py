@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from aar.tools.registry import ToolRegistry
 from aar.transports.http.access import Access
 from aar.transports.http.refused import Refused
 from aar.transports.web.app import build_app
+from aar.transports.web.chat import MOST_BEHIND
 from tests.mcp.conftest import plain
 from tests.transports.acp_http.conftest import post
 from tests.transports.acp_http.conftest import served as on_a_port
@@ -120,6 +123,31 @@ async def test_a_slow_reader_gets_all_facts_and_keeps_nobody_waiting(tmp_path: P
         "turn_ended",
     ]
     assert kinds[-1] == "session"
+
+
+async def test_whoever_reads_nothing_keeps_its_session_no_longer_than_its_turn(tmp_path: Path) -> None:
+    calls = [("list_directory", {"path": "."})] * MOST_BEHIND
+    provider = ScriptedProvider().calls(*calls).text("Done.").text("Hello.")
+    config = AgentConfig(streaming=True)
+    async with (
+        aar.WebTransport(config, provider=provider, store=MemoryStore(), home=tmp_path, cwd=tmp_path) as transport,
+        aclosing(transport.handle_stream({"prompt": "go"})) as frames,
+    ):
+        session_id = json.loads((await anext(frames)).split("data: ")[1])["data"]["session_id"]
+        answer = await transport.handle_chat({"prompt": "hi", "session_id": session_id})
+        assert (answer["session_id"], answer["response"]) == (session_id, "Hello.")
+        told = "".join([frame async for frame in frames])
+        assert told.count("event: tool_result\n") == MOST_BEHIND
+
+
+async def test_half_a_character_is_told_like_all_others(tmp_path: Path) -> None:
+    provider = ScriptedProvider().text("a\ud83d").text("a\ud83d")
+    async with aar.WebTransport(
+        AgentConfig(streaming=True), provider=provider, store=MemoryStore(), home=tmp_path, cwd=tmp_path
+    ) as transport:
+        told = "".join([frame async for frame in transport.handle_stream({"prompt": "go"})])
+        assert '"a\\ud83d' in told
+        assert (await transport.handle_chat({"prompt": "go"}))["state"] == "completed"
 
 
 async def test_a_session_that_cannot_be_kept_is_not_begun(tmp_path: Path) -> None:
