@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -142,6 +143,8 @@ class LinuxSandbox:
             return "this kernel has no Landlock."
         if self._abi < SAFE_SINCE:
             return f"Landlock of this kernel (ABI {self._abi}) cannot keep files outside from being emptied."
+        if not (self._settings.unix_sockets or call_filter(unix_sockets=False)):
+            return f"the system calls of {platform.machine()} are not known, so programs outside can be asked to help."
         for path in map(os.path.realpath, precious):
             for place in self._writable:
                 if os.path.commonpath([path, place.path]) == place.path:

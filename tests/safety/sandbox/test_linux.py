@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import platform
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -360,6 +361,16 @@ async def test_each_wall_that_fails_stops_the_command(run: Run, workspace: Path)
             await run("touch here", Broken(str(workspace), LinuxSettings()))
         assert refusal.value.step == step
     assert seen(workspace) == []
+
+
+async def test_on_a_machine_whose_system_calls_are_not_known_nothing_is_promised(
+    run: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "s390x")
+    sandbox = LinuxSandbox(str(workspace), LinuxSettings())
+    assert (sandbox.enforces_paths, (await run("touch here; touch ../there", sandbox)).exit_code) == (False, 1)
+    assert seen(workspace) == ["here"]
+    assert LinuxSandbox(str(workspace), LinuxSettings(unix_sockets=True)).enforces_paths
 
 
 def test_sessions_that_are_kept_in_the_workspace_are_what_aar_lives_on(tmp_path: Path) -> None:
