@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -37,6 +37,10 @@ from aar.providers import check_provider_name, open_provider
 from aar.providers.base import Provider
 from aar.runtime import Runtime, open_runtime, toolbox_for
 from aar.tools.registry import ToolRegistry, ToolSpec
+
+if TYPE_CHECKING:
+    from aar.actors.stepping import StepRules
+    from aar.engine import Engine, Options
 
 __all__ = ["Agent", "ApprovalCallback", "ApprovalResult", "answer_question"]
 
@@ -67,8 +71,8 @@ class Agent:
     with them. Without an `approval_callback` every question is answered with no.
 
     `mcp_servers` are connected while a runtime is open; their tools come with the others.
-    `cwd` is the folder in which tools work; the process's own by default, read once, here. Raises `ValueError` for a
-    provider that Aar does not know.
+    `cwd` is the folder in which tools work; the process's own by default, read once, here. With `options` each run goes
+    as those of an engine do. Raises `ValueError` for a provider that Aar does not know.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Agent:
         cwd: str | os.PathLike[str] | None = None,
         home: Path | None = None,
         mcp_servers: Sequence[McpServer] = (),
+        options: Options | None = None,
     ) -> None:
         self.config = config or AgentConfig()
         self.cwd = os.path.realpath(cwd if cwd is not None else os.getcwd())
@@ -95,6 +100,8 @@ class Agent:
         self._hooks = hooks
         self._home = home
         self._mcp_servers = tuple(mcp_servers)
+        self._options = options
+        self._engines: dict[str, Engine] = {}  # where there are options
         self._subscribers: list[Subscriber] = []
         self._stack: AsyncExitStack | None = None
         self._runtime: Runtime | None = None
@@ -195,13 +202,7 @@ class Agent:
             await runtime.sessions.close(session.session_id)
             handle = None
         if handle is None:
-            handle = await runtime.sessions.open(
-                self.cwd,
-                config=self.config,
-                session_id=session.session_id,
-                trace_id=session.trace_id,
-                mcp_servers=self._mcp_servers,
-            )
+            handle = await self._opened(runtime, session)
             self._live[session.session_id] = (handle, self.config)
         if not session.events:
             return handle, 0
@@ -210,6 +211,27 @@ class Agent:
         if missing:
             await handle.adopt(missing)
         return handle, handle.seq
+
+    async def _opened(self, runtime: Runtime, session: Session) -> SessionHandle:
+        if self._options is None:
+            return await self._open_session(runtime, session)
+        from aar.driving import attach_engine, step_rules  # most agents have no options
+        from aar.engine import Engine
+
+        engine = self._engines[session.session_id] = Engine(self._options)
+        handle = await self._open_session(runtime, session, step_rules(engine))
+        await attach_engine(engine, handle, self.config)
+        return handle
+
+    async def _open_session(self, runtime: Runtime, session: Session, steps: StepRules | None = None) -> SessionHandle:
+        return await runtime.sessions.open(
+            self.cwd,
+            config=self.config,
+            session_id=session.session_id,
+            trace_id=session.trace_id,
+            mcp_servers=self._mcp_servers,
+            steps=steps,
+        )
 
     async def _run(
         self, handle: SessionHandle, prompt: str | list[ContentBlock], known: int, cancel_event: trio.Event | None
@@ -220,7 +242,8 @@ class Agent:
             nursery = await stack.enter_async_context(trio.open_nursery())
             if self._approval_callback is not None:
                 await stack.enter_async_context(handle.attend())
-            turn_id, ended = await stack.enter_async_context(handle.running(prompt))
+            driver = self._engines.get(handle.session_id, handle)
+            turn_id, ended = await stack.enter_async_context(driver.running(prompt))
             if cancel_event is not None:
                 if cancel_event.is_set():  # at once, so that the turn hears of it before its first step
                     await handle.cancel(turn_id, after_step=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 SOURCES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in ROOT.glob("aar/**/*.py")}
 MODULES = {name.removesuffix(".__init__"): path for name, path in SOURCES.items()}
@@ -89,6 +91,7 @@ def imported(module: str) -> Iterator[str]:
 IMPORTED = {module: sorted(set(imported(module))) for module in sorted(MODULES)}
 
 
+@pytest.mark.covers("ENG-03")
 def test_imports_go_down_only() -> None:
     wrong = [
         f"{module} imports {name}"

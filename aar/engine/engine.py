@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -153,6 +153,24 @@ class Engine:
         return await self._run("", goes_on=True)
 
     async def _run(self, content: str | list[ContentBlock], *, goes_on: bool) -> TurnEnded:
+        failure: AarError | None = None
+        async with self.running(content, goes_on=goes_on) as (_, end):
+            try:
+                ended = await end()
+            except AarError as error:  # raised outside: in the block it would become a group
+                failure = error
+        if failure is not None:
+            raise failure
+        return ended
+
+    @asynccontextmanager
+    async def running(
+        self, content: str | list[ContentBlock], *, goes_on: bool = False
+    ) -> AsyncIterator[tuple[str, Ended]]:
+        """A run for as long as the block lasts: yields the id of its turn, and a function that waits for its end.
+
+        A run that has not ended when the block is left is cancelled.
+        """
         session = self._attached()
         if self._turn_id:
             raise SessionError("the engine is in a run: wait for its end, or steer it")
@@ -163,32 +181,31 @@ class Engine:
         try:
             with session.follow(after=self._seen, pace=PACE) as records:
                 try:
-                    running = session.running(content, turn_id=self._turn_id, goes_on=goes_on)
-                    ended = await self._watched(running, records)
+                    async with self._watched(session, content, goes_on, records) as ended:
+                        yield self._turn_id, ended
                 finally:
                     rest = [event for record in session.records(after=self._seen) for event in self._look_at(record)]
                     await self._telling.tell_the_rest(rest)
         finally:
             self._turn_id = ""
         await self._note_removed(session)
-        return ended
 
+    @asynccontextmanager
     async def _watched(
-        self, running: AbstractAsyncContextManager[tuple[str, Ended]], records: AsyncIterator[Recorded]
-    ) -> TurnEnded:
-        failure: AarError | None = None
-        async with running as (_, end), trio.open_nursery() as nursery:
+        self, session: Driven, content: str | list[ContentBlock], goes_on: bool, records: AsyncIterator[Recorded]
+    ) -> AsyncIterator[Ended]:
+        turn = session.running(content, turn_id=self._turn_id, goes_on=goes_on)
+        async with turn as (_, end), trio.open_nursery() as nursery:
             nursery.start_soon(self._telling.keep_telling)
             nursery.start_soon(self._read, records)
-            try:
-                ended = await end()
+
+            async def ended() -> TurnEnded:
+                over = await end()
                 await self._caught_up()
-            except AarError as error:
-                failure = error
+                return over
+
+            yield ended
             nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return ended
 
     def _attached(self) -> Driven:
         if self._session is None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from aar import tool
+from aar import Agent, ToolRegistry, tool
 from aar.driving import open_engine, thinking_patch
 from aar.engine import Options, TurnDone
 from aar.errors import NothingToContinue, SessionError, SessionInUse
@@ -584,3 +584,41 @@ async def test_a_limit_on_steps_ends_a_run_as_ever_and_what_is_queued_waits(auto
         it.follow_up("more")
         assert (await it.run("go")).stop == "max_steps"
         assert [one.content for one in it.state.follow_up_queue] == ["more"]
+
+
+# --- agents -----------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("ENG-56")
+async def test_an_agent_with_options_runs_by_them(autojump_clock: Any, tmp_path: Any) -> None:
+    kinds: list[str] = []
+    options = Options(
+        on_event=lambda event: kinds.append(event.type),
+        get_ephemeral_messages=lambda: ["the time is 12:00"],
+        before_tool_call=lambda call, signal: ToolOutcome("a cat, perhaps"),
+        should_stop_after_turn=lambda done: len(done.messages) > 3,
+    )
+    model = ScriptedProvider().call("look", at="cat").call("look", at="dog").text("never")
+    agent = Agent(provider=model, registry=ToolRegistry([look]), cwd=tmp_path, home=tmp_path, options=options)
+    session = await agent.run("go")
+    assert (session.state, len(model.requests)) == ("completed", 2)
+    assert [said_to(model, n) for n in range(2)] == [["go", "the time is 12:00"]] * 2
+    assert (kinds[0], kinds[-1], kinds.count("turn_end")) == ("agent_start", "agent_end", 2)
+    assert [fact.output for fact in session.events if fact.type == "tool_result"] == ["a cat, perhaps"] * 2
+    model.text("more")
+    await agent.run("again", session)
+    assert said_to(model, 2)[:2] == ["go", "again"]
+
+
+async def test_an_agent_whose_run_is_cancelled_tells_the_engines_subscribers_of_the_end(
+    autojump_clock: Any, tmp_path: Any
+) -> None:
+    kinds: list[str] = []
+    options = Options(on_event=lambda event: kinds.append(event.type))
+    async with Agent(provider=ScriptedProvider().hang(), cwd=tmp_path, home=tmp_path, options=options) as agent:
+        with trio.move_on_after(1):
+            await agent.run("go")
+    assert kinds == [
+        *("agent_start", "message_start", "message_end", "turn_start"),
+        *("agent_error", "turn_end", "agent_end"),
+    ]
