@@ -32,6 +32,8 @@ ENDPOINTS = ("GET /health", "GET /sessions", "GET /sessions/ID", "POST /chat", "
 METHODS = "GET, POST, OPTIONS"
 OPEN_PATHS = frozenset({"/health"})  # need no token, so that a watchdog can look whether the server is there
 
+OTHER_LOOP = "The web API needs a server that runs on Trio, such as: hypercorn --worker-class trio"
+
 logger = logging.getLogger(__name__)
 
 
@@ -96,6 +98,9 @@ class _Api:
     async def _live(self, receive: Receive, send: Send) -> None:
         has_begun = is_asked_to_end = False
         await receive()
+        if not trio.lowlevel.in_trio_run():
+            await send({"type": "lifespan.startup.failed", "message": OTHER_LOOP})
+            return
         try:
             async with self._chats:
                 await send({"type": "lifespan.startup.complete"})

@@ -129,7 +129,7 @@ def _is_within(pattern: str, allowed: str) -> bool:
 
 def _is_relative(pattern: str) -> bool:
     """Whether it starts with a plain name, and so in the session's folder."""
-    return pattern[:1].isalnum() and pattern[1:2] != ":"
+    return (pattern[:1].isalnum() or pattern[:1] in (".", "_")) and pattern[1:2] != ":"
 
 
 def _check_sandbox(asked: dict[str, Any], server: SafetyConfig) -> None:

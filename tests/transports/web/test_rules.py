@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aar.messages.settings import SafetyConfig
 from aar.safety.paths import PathGuard
@@ -14,14 +16,14 @@ from aar.transports.web.rules import rules_of
 USUAL = SafetyConfig()
 
 
-def refused(given: Any, server: SafetyConfig = USUAL, *, may_loosen: bool = False) -> tuple[int, str]:
+def refused(asked: Any, server: SafetyConfig = USUAL, *, may_loosen: bool = False) -> tuple[int, str]:
     with pytest.raises(Refused) as refusal:
-        rules_of(given, server, may_loosen=may_loosen)
+        rules_of(asked, server, may_loosen=may_loosen)
     return refusal.value.status, str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "rules"),
+    ("asked", "rules"),
     [
         (None, None),
         ({}, None),
@@ -37,8 +39,8 @@ def refused(given: Any, server: SafetyConfig = USUAL, *, may_loosen: bool = Fals
         ({"acp_approval_timeout": 5}, {"acp_approval_timeout": 5.0}),
     ],
 )
-def test_what_makes_rules_stricter_is_taken(given: Any, rules: Any) -> None:
-    assert rules_of(given, USUAL, may_loosen=False) == rules
+def test_what_makes_rules_stricter_is_taken(asked: Any, rules: Any) -> None:
+    assert rules_of(asked, USUAL, may_loosen=False) == rules
 
 
 STRICT = SafetyConfig(
@@ -52,7 +54,7 @@ STRICT = SafetyConfig(
 
 @pytest.mark.covers("WEB-09")
 @pytest.mark.parametrize(
-    "given",
+    "asked",
     [
         {"read_only": False},
         {"require_approval_for_writes": False},
@@ -72,14 +74,14 @@ STRICT = SafetyConfig(
         {"acp_approval_timeout": 11},
     ],
 )
-def test_what_makes_them_looser_is_refused_or_taken_where_that_is_allowed(given: Any) -> None:
-    status, text = refused(given, STRICT)
+def test_what_makes_them_looser_is_refused_or_taken_where_that_is_allowed(asked: Any) -> None:
+    status, text = refused(asked, STRICT)
     assert status == 403
-    assert next(iter(given)) in text
+    assert next(iter(asked)) in text
     assert "--allow-loosening" in text
-    rules = rules_of(given, STRICT, may_loosen=True)
+    rules = rules_of(asked, STRICT, may_loosen=True)
     assert rules is not None
-    assert rules.keys() == given.keys()
+    assert rules.keys() == asked.keys()
 
 
 def test_where_rules_may_be_loosened_denied_paths_are_replaced() -> None:
@@ -99,9 +101,26 @@ def test_a_pattern_that_is_within_the_folder_allows_nothing_outside_of_it(patter
             assert wide.check(path, write=False) is None
 
 
+ALLOWED = [["<cwd>/**"], ["<cwd>/src/**", "/data/*.csv"], ["**"], ["src/**"], ["/data/**", "~/x/**"], ["/d[ab]/**"]]
+PARTS = ["<cwd>", "/", "//", "..", ".", "*", "**", "[", "]", "a", "src", "data", "~", "?", "!", "x", ":", "\\"]
+PLACES = ["/p/src/a", "/p/x", "/p/src", "/p", "/data/x", "/data/x.csv", "/etc/x", "/src/a", "/da/x", "/", "/p/.x/src/a"]
+
+
+@given(allowed=st.sampled_from(ALLOWED), parts=st.lists(st.sampled_from(PARTS), max_size=6))
+def test_whatever_pattern_is_taken_allows_no_more_than_the_server_does(allowed: list[str], parts: list[str]) -> None:
+    server = SafetyConfig(allowed_paths=allowed)
+    try:
+        rules = rules_of({"allowed_paths": ["".join(parts)]}, server, may_loosen=False) or {}
+    except Refused:
+        return
+    narrow, wide = PathGuard("/p", server.model_copy(update=rules)), PathGuard("/p", server)
+    for place in PLACES:
+        assert narrow.check(place, write=False) is not None or wide.check(place, write=False) is None
+
+
 @pytest.mark.covers("WEB-14")
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("asked", "says"),
     [
         ([], "must be an object"),
         ("read_only", "must be an object"),
@@ -118,6 +137,6 @@ def test_a_pattern_that_is_within_the_folder_allows_nothing_outside_of_it(patter
     ],
 )
 @pytest.mark.parametrize("may_loosen", [True, False])
-def test_what_is_no_rule_is_refused_with_its_place(given: Any, says: str, may_loosen: bool) -> None:
-    status, text = refused(given, may_loosen=may_loosen)
+def test_what_is_no_rule_is_refused_with_its_place(asked: Any, says: str, may_loosen: bool) -> None:
+    status, text = refused(asked, may_loosen=may_loosen)
     assert (status, says in text) == (400, True), text

@@ -24,7 +24,7 @@ from aar.testing import MemoryStore, ScriptedProvider
 from aar.tools.registry import ToolRegistry
 from aar.transports.http.access import Access
 from aar.transports.http.refused import Refused
-from aar.transports.web.app import build_app
+from aar.transports.web.app import OTHER_LOOP, build_app
 from aar.transports.web.chat import MOST_BEHIND
 from tests.mcp.conftest import plain
 from tests.transports.acp_http.conftest import post
@@ -179,6 +179,20 @@ async def test_whatever_cannot_begin_is_told_to_the_server(tmp_path: Path) -> No
         {"type": "lifespan"}, hears.receive, send
     )
     assert told == [{"type": "lifespan.startup.failed", "message": "the disk is full"}]
+
+
+def test_a_server_on_another_event_loop_is_told_what_is_needed(tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    with pytest.raises(StopIteration):
+        made(tmp_path, ScriptedProvider())({"type": "lifespan"}, receive, send).send(None)
+    assert told == [{"type": "lifespan.startup.failed", "message": OTHER_LOOP}]
 
 
 async def test_a_real_client_that_leaves_ends_its_turn(tmp_path: Path) -> None:

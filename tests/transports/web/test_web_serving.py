@@ -14,6 +14,9 @@ import pytest
 import trio
 
 from aar.journal.jsonl import JsonlStore
+from aar.transports.acp_http import serve as acp_serve
+from aar.transports.cli.write_help import help_texts
+from aar.transports.web import serve
 from tests.transports.cli.conftest import Model, Place, aar, flags, model, place, started
 from tests.transports.web.conftest import event_of
 
@@ -91,6 +94,14 @@ async def test_yes_lets_commands_run_and_whoever_leaves_takes_the_turn_along(
         strict = {**again, "safety": {"require_approval_for_execute": True}}
         [result] = (await http.post("/chat", json=strict)).json()["tool_results"]
         assert (result["is_error"], "nobody is there" in result["output"]) == (True, True)
+
+
+@pytest.mark.covers("CLI-19")
+def test_each_server_has_a_port_of_its_own_and_says_so() -> None:
+    texts = help_texts()
+    for command, port in (("serve", serve.PORT), ("acp", acp_serve.PORT)):
+        assert f"Port to listen on: {port} unless given." in texts[command]
+    assert (serve.PORT, acp_serve.PORT) == (8080, 8000)
 
 
 @pytest.mark.parametrize(
