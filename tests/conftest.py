@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import trio
 import trio.testing
@@ -30,6 +31,11 @@ from aar.testing import facts_of, open_test_runtime
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--covered", action="store_true", help="list the checklist rows with a passing test")
+
+
+# What an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.hookimpl(trylast=True)
