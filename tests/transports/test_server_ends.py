@@ -39,7 +39,7 @@ def busy(started: Any, flags: list[str], model: Model, place: Place) -> Callable
             started(*SERVERS[server], "--yes", *flags, stdin=subprocess.PIPE) as process,
             trio.open_nursery() as nursery,
         ):
-            nursery.start_soon({"http": _stream, "mcp": _call, "mcp http": _post}[server], process)
+            nursery.start_soon({"http": _stream, "web": _chat, "mcp": _call, "mcp http": _post}[server], process)
             pid = int(await written_to(place.project / "pids"))
             assert is_alive(pid)
             yield process, pid
@@ -56,6 +56,13 @@ async def _stream(process: trio.Process) -> None:
             http.stream("POST", "/runs", json=asked("go", mode="stream")) as answer,
         ):
             await answer.aread()
+
+
+async def _chat(process: trio.Process) -> None:
+    url = await told(process.stderr, r"http://\S+:\d+")
+    with suppress(httpx2.TransportError):
+        async with httpx2.AsyncClient(base_url=url, timeout=None) as http:
+            await http.post("/chat", json={"prompt": "go"})
 
 
 async def _call(process: trio.Process) -> None:

@@ -19,7 +19,12 @@ from tests.transports.cli.conftest import ROOT, Model, Place, flags, model, plac
 
 __all__ = ["flags", "model", "place", "started"]
 
-SERVERS = {"http": ["acp", "--http", "--port", "0"], "mcp": ["mcp"], "mcp http": ["mcp", "--http", "--port", "0"]}
+SERVERS = {
+    "http": ["acp", "--http", "--port", "0"],
+    "web": ["serve", "--port", "0"],
+    "mcp": ["mcp"],
+    "mcp http": ["mcp", "--http", "--port", "0"],
+}
 NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 

@@ -90,7 +90,9 @@ class _Api:
             return
         async with trio.open_nursery() as nursery:
             answer = _Answer(scope, send)
-            body = await receive()  # all of it: it was measured on its way here
+            body = await receive()
+            if scope["method"] == "POST" and body.get("more_body", True):
+                return  # it was measured on its way here, so that this is not all only when the client has left
             nursery.start_soon(_leave_with_client, receive, nursery.cancel_scope)
             await self._serve(scope, body.get("body", b""), answer)
             nursery.cancel_scope.cancel()

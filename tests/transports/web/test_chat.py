@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from aar.messages.settings import AgentConfig, ProviderConfig, SafetyConfig
 from aar.testing import MemoryStore, ScriptedProvider
 from aar.tools.registry import ToolRegistry, tool
 from aar.transports.web import chats
+from tests.transports.acp.test_ends import is_alive, written_to
 
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
@@ -210,6 +213,34 @@ async def test_whoever_leaves_takes_the_turn_along(web: Any, path: str) -> None:
         [session_id] = await store.ids()
         assert (await store.load(session_id)).header.state == "cancelled"
         assert (await client.chat("again", session_id=session_id))["response"] == "Again."
+
+
+async def test_whoever_leaves_leaves_no_process(web: Any, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    os.mkfifo(pids)
+    provider = ScriptedProvider().call("bash", command=f"sleep 1000 & echo $! > {pids}; wait")
+    async with web(provider, approval_callback=lambda *_: "approved") as client:
+        exchange = client.start("POST", "/chat", {"prompt": "go"})
+        pid = int(await written_to(pids))
+        assert is_alive(pid)
+        await exchange.leave()
+        assert not is_alive(pid)
+
+
+async def test_half_a_request_begins_nothing(web: Any) -> None:
+    async with web() as client:
+        told: list[Any] = []
+        messages = [{"type": "http.disconnect"}, {"type": "http.request", "body": b'{"prompt": 1}', "more_body": True}]
+
+        async def receive() -> Any:
+            return messages.pop()
+
+        async def send(message: Any) -> None:
+            told.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/chat", "headers": [(b"host", b"localhost")]}
+        await client.app(scope, receive, send)
+        assert told == []
 
 
 @pytest.mark.covers("WEB-15")

@@ -29,6 +29,7 @@ from aar.transports.web.chat import MOST_BEHIND
 from tests.mcp.conftest import plain
 from tests.transports.acp_http.conftest import post
 from tests.transports.acp_http.conftest import served as on_a_port
+from tests.transports.web.conftest import served as in_process
 
 __all__ = ["plain"]
 
@@ -179,6 +180,36 @@ async def test_whatever_cannot_begin_is_told_to_the_server(tmp_path: Path) -> No
         {"type": "lifespan"}, hears.receive, send
     )
     assert told == [{"type": "lifespan.startup.failed", "message": "the disk is full"}]
+
+
+async def test_when_what_is_behind_it_breaks_the_server_goes_on_to_say_so(tmp_path: Path) -> None:
+    broken = trio.Event()
+
+    class Fragile(aar.WebTransport):
+        async def __aenter__(self) -> Any:
+            await super().__aenter__()
+            self.nursery = trio.open_nursery()
+            (await self.nursery.__aenter__()).start_soon(self.break_down)
+            return self
+
+        async def break_down(self) -> None:
+            await broken.wait()
+            raise StoreUnavailable("the disk is gone")
+
+        async def __aexit__(self, *error: Any) -> None:
+            try:
+                await self.nursery.__aexit__(*error)
+            finally:
+                await super().__aexit__(None, None, None)
+
+    store = MemoryStore()
+    app = build_app(Fragile(AgentConfig(), store=store, home=tmp_path, cwd=tmp_path), Access())
+    async with in_process(app, store) as client:
+        assert (await client.get("/sessions"))[0] == 200
+        broken.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert await client.get("/sessions") == (503, {"error": "The server is not ready"})
+        assert (await client.get("/health"))[0] == 200
 
 
 def test_a_server_on_another_event_loop_is_told_what_is_needed(tmp_path: Path) -> None:
