@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from aar.errors import InvalidMessage, UnknownMessage
 from aar.messages.events import AnyEvent, Event
@@ -43,7 +42,7 @@ def json_of(event: Event) -> str:
     """The same as text, also of a hint that ends in half a surrogate pair: that half is escaped."""
     try:
         return encode_event(event).decode()
-    except PydanticSerializationError:
+    except ValueError:
         return json.dumps(event.model_dump(mode="json"), separators=(",", ":"))
 
 
