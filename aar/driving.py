@@ -67,15 +67,15 @@ async def open_engine(
 
 async def attach_engine(engine: Engine, session: SessionHandle, config: AgentConfig) -> None:
     """Let the engine drive a session that was opened with its rules."""
-    provider = config.resolve_provider()
-    facts = {"system_prompt": config.system_prompt, "llm": provider.label, "tools": await session.tools()}
-    engine.attach(session, facts, lambda level: thinking_patch(level, provider.name))
+    llm = config.resolve_provider().label
+    facts = {"system_prompt": config.system_prompt, "llm": llm, "tools": await session.tools()}
+    engine.attach(session, facts, thinking_patch)
 
 
 def step_rules(engine: Engine, ephemeral_timeout: float = EPHEMERAL_TIMEOUT) -> StepRules:
     """What to open a session with that this engine is to drive."""
     options = engine.options
-    before: list[Callable[[ProviderRequest], Awaitable[ProviderRequest]]] = []
+    before: list[Callable[[ProviderRequest], Awaitable[ProviderRequest | None]]] = [engine.saw]
     if options.transform_context is not None:
         before.append(_transforming(options.transform_context))
     if options.get_ephemeral_messages is not None:

@@ -12,7 +12,9 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 
 import trio
 
+from aar.actors.closing import as_event
 from aar.actors.workbench import Workbench, heard
+from aar.errors import StoreError
 from aar.hooks import Hooks
 from aar.journal.journal import Journal
 from aar.journal.transcript import to_messages
@@ -129,25 +131,28 @@ class _Gate:
     async def __call__(self, request: ProviderRequest) -> ProviderRequest:
         turn_id = self._bench.journal.session.turn_id
         said = await self._between.said(turn_id)
-        if said is None:
+        facts = await self._recorded(said) if said else said
+        if facts is None:
             await self._between.leave()
             await trio.sleep_forever()  # until the turn is ended around us
-        elif said:
-            request = await self._say(request, said)
+        history = request.messages
+        for message in to_messages(facts or ()):
+            history = history.followed_by(message)
         await self._between.begins(turn_id)
-        return request
+        return replace(request, messages=history) if facts else request
 
-    async def _say(self, request: ProviderRequest, said: Sequence[UserMessage]) -> ProviderRequest:
+    async def _recorded(self, said: Sequence[UserMessage]) -> Sequence[UserMessage] | None:
+        """What people say as it is on record; `None` when it could not be put there, and the turn has to end."""
         try:
             facts = [await heard(self._bench, one) for one in said]
             await self._bench.journal.append(*facts)
-        except BaseException:
+        except BaseException as error:
             self._between.take_back(said)
-            raise
-        history = request.messages
-        for message in to_messages(facts):
-            history = history.followed_by(message)
-        return replace(request, messages=history)
+            if not isinstance(error, StoreError):
+                raise
+            await self._bench.journal.append(as_event(error))  # raises when there is still no room
+            return None
+        return facts
 
 
 class _Toolbox(ToolRegistry):

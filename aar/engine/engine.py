@@ -23,15 +23,18 @@ from aar.errors import AarError, NothingToContinue, SessionError
 from aar.journal.journal import Follower
 from aar.messages.base import new_turn_id
 from aar.messages.content import ContentBlock
-from aar.messages.events import Event, Notice, Recorded, TurnEnded, UserMessage
-from aar.messages.provider import ProviderResponse
+from aar.messages.events import Event, Notice, ProviderSwitchEvent, Recorded, TurnEnded, UserMessage
+from aar.messages.provider import ProviderRequest, ProviderResponse
 from aar.messages.session import ToolInfo
 
 __all__ = ["Driven", "Engine", "EngineState"]
 
+LAST_WORDS = 5.0  # seconds for subscribers that are busy when a run is cancelled
+UNFINISHED = "The run ended without a record of its end."
 PACE = 16  # records that the subscribers may be behind within a step before the loop waits for them
 
 Ended = Callable[[], Awaitable[TurnEnded]]
+ThinkingPatch = Callable[[str, str], dict[str, Any]]
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,8 @@ logger = logging.getLogger(__name__)
 class Driven(Protocol):
     """What an engine needs of a session; a `SessionHandle` is one."""
 
+    @property
+    def session_id(self) -> str: ...
     @property
     def seq(self) -> int: ...
     def running(
@@ -81,26 +86,25 @@ class Engine:
         self._queues = Queues(self.options)
         self._view = View()
         self._session: Driven | None = None
-        self._facts: Mapping[str, Any] = {}
-        self._thinking_patch: Callable[[str], dict[str, Any]] = lambda level: {}
+        self._facts: dict[str, Any] = {}
+        self._thinking_patch: ThinkingPatch = lambda level, provider: {}
         self._thinking_level: str | None = None
         self._turn_id = ""  # of the run
         self._seen = self._told = 0  # the newest fact that was looked at, and whose events have been told
         self._progress = trio.Event()
+        self._is_aborted = False
         self._is_asked = False  # the model, and has not answered
         self._response: ProviderResponse | None = None
         self._terminates: dict[str, bool] = {}  # by call id, of the step that runs
 
-    def attach(
-        self, session: Driven, facts: Mapping[str, Any], thinking_patch: Callable[[str], dict[str, Any]]
-    ) -> None:
+    def attach(self, session: Driven, facts: Mapping[str, Any], thinking_patch: ThinkingPatch) -> None:
         """Drive this session. `facts` are `system_prompt`, `llm` and `tools`.
 
-        `thinking_patch` gives the change of settings that a thinking level is.
+        `thinking_patch(level, provider)` gives the change of settings that a thinking level is.
         """
-        self._session, self._facts, self._thinking_patch = session, facts, thinking_patch
         for record in session.records():
             self._look_at(record)
+        self._session, self._facts, self._thinking_patch = session, dict(facts), thinking_patch
 
     # --- looking ---
 
@@ -120,6 +124,11 @@ class Engine:
             follow_up_queue=tuple(self._queues.follow_ups),
             steering_queue=tuple(self._queues.steering),
         )
+
+    @property
+    def session_id(self) -> str:
+        """By which others find the session: for approvals, or to read along."""
+        return self._attached().session_id
 
     @property
     def messages(self) -> list[EngineMessage]:
@@ -177,6 +186,7 @@ class Engine:
         for record in session.records(after=self._seen):  # what others have said meanwhile
             self._look_at(record)
         self._turn_id, self._told, self.signal = new_turn_id(), self._seen, trio.Event()
+        self._is_aborted = False
         self._forget_step()
         try:
             with session.follow(after=self._seen, pace=PACE) as records:
@@ -185,7 +195,7 @@ class Engine:
                         yield self._turn_id, ended
                 finally:
                     rest = [event for record in session.records(after=self._seen) for event in self._look_at(record)]
-                    await self._telling.tell_the_rest(rest)
+                    await self._telling.tell_the_rest([*rest, *self._view.give_up(UNFINISHED)])
         finally:
             self._turn_id = ""
         await self._note_removed(session)
@@ -201,7 +211,9 @@ class Engine:
 
             async def ended() -> TurnEnded:
                 over = await end()
-                await self._caught_up()
+                is_cut = over.stop == "cancelled" and not self._is_aborted
+                with trio.move_on_after(LAST_WORDS if is_cut else float("inf")):
+                    await self._caught_up()
                 return over
 
             yield ended
@@ -214,17 +226,19 @@ class Engine:
 
     async def abort(self) -> None:
         """Soft: finish the step that runs, with its tools, and stop."""
+        self._is_aborted = True
         self.signal.set()
         await self._attached().cancel(self._turn_id or None, after_step=True)
 
     async def cancel(self) -> None:
         """Hard: connections are closed, processes killed, and every open call gets a result that says so."""
+        self._is_aborted = False
         self.signal.set()
         await self._attached().cancel(self._turn_id or None)
 
     async def set_thinking_level(self, level: str) -> None:
         """From the next step on: `off`, `low`, `medium` or `high`, in the words of the provider in use."""
-        await self._attached().configure(self._thinking_patch(level))
+        await self._attached().configure(self._thinking_patch(level, self._facts["llm"].partition("/")[0]))
         self._thinking_level = level
 
     # --- queues ---
@@ -248,6 +262,14 @@ class Engine:
         self.clear_follow_up()
 
     # --- what the session asks between its steps ---
+
+    async def saw(self, request: ProviderRequest) -> None:
+        """What goes to the model, before it is changed for this one call."""
+        schemas, known = request.tools or (), {tool.name: tool for tool in self._facts["tools"]}
+        if [schema.name for schema in schemas] != list(known):  # servers come and go
+            new = (ToolInfo(name=schema.name, description=schema.description) for schema in schemas)
+            self._facts["tools"] = tuple(known.get(tool.name, tool) for tool in new)
+        self._facts["system_prompt"] = request.system
 
     def has_more(self, turn_id: str) -> bool:
         """Whether there is something to say to a model that has stopped."""
@@ -328,6 +350,8 @@ class Engine:
 
     def _look_at(self, record: Recorded) -> list[EngineEvent]:
         self._seen = record.seq or self._seen
+        if isinstance(record.event, ProviderSwitchEvent):
+            self._facts["llm"] = f"{record.event.to_provider}/{record.event.to_model}"
         events = self._view.take(record)
         return events if record.turn_id == self._turn_id else []
 

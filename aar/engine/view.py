@@ -64,7 +64,7 @@ class View:
         self.is_streaming = False
         self.error = ""
         self._seq = 0
-        self._is_running = False
+        self.is_running = False
         self._is_open = False  # a turn of the engine: a step
         self._answer: EngineMessage | None = None  # that of the open turn, when it is whole
         self._cut: EngineMessage | None = None  # an answer that waits for why it was cut
@@ -91,6 +91,10 @@ class View:
         """The next step begins."""
         return list(self._open_turn())
 
+    def give_up(self, error: str) -> list[EngineEvent]:
+        """The run is over, and its journal cannot say so."""
+        return [*self._failed(ErrorEvent(message=error)), *self._end()] if self.is_running else []
+
     # --- facts and hints ---
 
     def take(self, record: Recorded) -> list[EngineEvent]:
@@ -101,12 +105,10 @@ class View:
     def _told(self, record: Recorded) -> Iterator[EngineEvent]:
         match record.event:
             case TurnStarted():
-                self.error, self._usage, self._is_running = "", Usage(), True
+                self.error, self._usage, self.is_running = "", Usage(), True
                 yield self._event("agent_start")
             case TurnEnded():
-                yield from self._close_turn()
-                self._is_running = False
-                yield self._event("agent_end", messages=tuple(self.messages))
+                yield from self._end()
             case UserMessage() as said:
                 yield from self._close_turn()
                 parts: tuple[Content, ...] = tuple(said.parts) or (TextBlock(text=said.content),)
@@ -137,7 +139,7 @@ class View:
     def _open_turn(self) -> Iterator[EngineEvent]:
         if self._answer is not None:  # nobody has said that its step is over
             yield from self._close_turn()
-        if self._is_running and not self._is_open:
+        if self.is_running and not self._is_open:
             self._is_open = True
             yield self._event("turn_start")
 
@@ -149,6 +151,11 @@ class View:
             yield self._event("turn_end", message=answer)
         self._calls = {}
         self.running = {}
+
+    def _end(self) -> Iterator[EngineEvent]:
+        yield from self._close_turn()
+        self.is_running = False
+        yield self._event("agent_end", messages=tuple(self.messages))
 
     def _failed(self, error: ErrorEvent) -> Iterator[EngineEvent]:
         self.error = error.message

@@ -12,12 +12,12 @@ import trio
 from aar import Agent, ToolRegistry, tool
 from aar.driving import open_engine, thinking_patch
 from aar.engine import Options, TurnDone
-from aar.errors import NothingToContinue, SessionError, SessionInUse
+from aar.errors import NothingToContinue, SessionError, SessionInUse, StoreUnavailable
 from aar.messages.events import Notice, ToolCall, UserMessage
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.messages.tools import ToolOutcome
 from aar.runtime import open_runtime
-from aar.testing import ScriptedProvider
+from aar.testing import Fault, MemoryStore, ScriptedProvider
 
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAAB"
@@ -622,3 +622,103 @@ async def test_an_agent_whose_run_is_cancelled_tells_the_engines_subscribers_of_
         *("agent_start", "message_start", "message_end", "turn_start"),
         *("agent_error", "turn_end", "agent_end"),
     ]
+
+
+# --- more of the session ----------------------------------------------------------------------
+
+
+async def test_the_state_follows_the_model_the_prompt_and_the_tools_in_force(
+    autojump_clock: Any, tmp_path: Any
+) -> None:
+    config = AgentConfig(provider=ProviderConfig(name="generic", model="m", base_url="http://127.0.0.1:9/v1"))
+    async with (
+        open_runtime(
+            config, home=tmp_path, build_provider=lambda _: ScriptedProvider().text("ok").forever()
+        ) as runtime,
+        open_engine(runtime, tmp_path) as it,
+    ):
+        assert it.state.llm == "generic/m"
+        session = await runtime.sessions.load(it.session_id)
+        await session.configure({"provider": {"name": "ollama", "model": "n"}, "system_prompt": "Be brief."})
+        await it.run("go")
+        assert (it.state.llm, "Be brief." in it.state.system_prompt) == ("ollama/n", True)
+        await it.set_thinking_level("low")
+        patches = [record.event.patch for record in session.records() if record.event.type == "config_changed"]
+        assert patches[-1] == {"provider": {"extra": {"think": "low"}}}
+
+
+async def test_who_has_a_handle_on_the_session_answers_its_questions(autojump_clock: Any, tmp_path: Any) -> None:
+    model = ScriptedProvider().call("write_file", path="a.txt", content="hi").text("ok")
+    async with (
+        open_runtime(AgentConfig(), provider=model, home=tmp_path / "home") as runtime,
+        open_engine(runtime, tmp_path) as it,
+    ):
+        session = await runtime.sessions.load(it.session_id)
+        async with session.attend(), trio.open_nursery() as nursery:
+
+            async def approve() -> None:
+                with session.follow(after=session.seq) as records:
+                    async for record in records:
+                        if record.event.type == "approval_requested":
+                            await session.decide(record.event.tool_call_id, "allow")
+                            break
+
+            nursery.start_soon(approve)
+            await it.run("go")
+    assert (tmp_path / "a.txt").read_text() == "hi"
+
+
+async def test_a_subscriber_that_hangs_does_not_keep_a_cancelled_run_for_long(
+    autojump_clock: Any, engine: Any, told: Any
+) -> None:
+    async def hang(event: Any) -> None:
+        if event.type == "message_update":
+            await trio.sleep_forever()
+
+    async with engine(ScriptedProvider().hang("hm")) as it:
+        it.subscribe(hang)
+        events = told(it)
+        async with trio.open_nursery() as nursery:
+
+            async def cancel_in_a_moment() -> None:
+                await trio.sleep(1)
+                await it.cancel()
+
+            nursery.start_soon(cancel_in_a_moment)
+            assert await seconds_of(it) == 6
+    assert events[-1] == "agent_end"
+
+
+@pytest.mark.covers("ENG-05")
+async def test_a_run_whose_end_cannot_be_recorded_has_an_end_all_the_same(
+    autojump_clock: Any, tmp_path: Any, told: Any
+) -> None:
+    full = StoreUnavailable("no space left")
+    store = MemoryStore(faults=dict.fromkeys(range(3, 100), Fault(error=full)))
+    model = ScriptedProvider().text("ok")
+    async with (
+        open_runtime(AgentConfig(), provider=model, store=store, home=tmp_path) as runtime,
+        open_engine(runtime, tmp_path) as it,
+    ):
+        events = told(it)
+        with pytest.raises(StoreUnavailable):
+            await it.run("go")
+    assert [event.split()[0] for event in events] == [
+        *("agent_start", "message_start", "message_end", "turn_start"),
+        *("agent_error", "turn_end", "agent_end"),
+    ]
+
+
+async def test_what_could_not_be_put_on_record_is_said_later(autojump_clock: Any, tmp_path: Any) -> None:
+    store = MemoryStore(faults={3: Fault(error=StoreUnavailable("no space left"))})
+    model = ScriptedProvider().text("ok").forever()
+    async with (
+        open_runtime(AgentConfig(), provider=model, store=store, home=tmp_path) as runtime,
+        open_engine(runtime, tmp_path) as it,
+    ):
+        it.steer("listen")
+        await it.run("go")
+        assert it.state.error_message == "no space left"
+        assert [one.content for one in it.state.steering_queue] == ["listen"]
+        await it.run("again")
+    assert said_to(model, -1) == ["go", "again", "listen"]
