@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from aar.agent import ApprovalResult
-from aar.errors import ProviderUnauthorized
+from aar.errors import ProviderUnauthorized, StoreUnavailable
 from aar.messages.events import ProviderSwitchEvent
 from aar.messages.settings import AgentConfig, ProviderConfig, SafetyConfig
-from aar.testing import MemoryStore, ScriptedProvider
+from aar.testing import Fault, MemoryStore, ScriptedProvider
 from aar.tools.registry import ToolRegistry, tool
 from aar.transports.web import chats
 from tests.transports.acp.test_ends import is_alive, written_to
@@ -252,6 +252,20 @@ async def test_what_breaks_a_turn_is_told_in_an_error_frame_before_the_last_one(
         assert (events[-1]["action"], events[-1]["data"]["state"]) == ("ended", "error")
 
 
+@pytest.mark.covers("WEB-15")
+async def test_a_turn_that_cannot_be_recorded_ends_with_an_error_frame(web: Any) -> None:
+    full = dict.fromkeys(range(4, 100), Fault(error=StoreUnavailable("the disk is full")))
+    provider = ScriptedProvider().calls(("list_directory", {"path": "."})).text("Done.")
+    async with web(provider, store=MemoryStore(faults=full)) as client:
+        events = await client.stream("go")
+        assert [(event["type"], event.get("action")) for event in events[-2:]] == [
+            ("error", None),
+            ("session", "ended"),
+        ]
+        assert "the disk is full" in events[-2]["message"]
+        assert events[-1]["data"]["state"] == "error"
+
+
 async def test_a_silent_stream_is_kept_alive(web: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chats, "SILENCE", 0.01)
     provider = ScriptedProvider().hang()
@@ -284,7 +298,9 @@ async def test_a_session_that_another_process_holds_is_a_conflict(web: Any) -> N
     async with web(ScriptedProvider(), store=store) as client, store.open("held", create=True):
         for path in ("/chat", "/chat/stream"):
             status, answer = await client.ask("POST", path, {"prompt": "go", "session_id": "held"})
-            assert (status, "Try again later" in answer["error"]) == (409, True)
+            said = "Session held is open in this process (pid"
+            assert (status, answer["error"][: len(said)]) == (409, said)
+            assert answer["error"].endswith("). Try again later, or leave session_id out")
 
 
 # --- questions --------------------------------------------------------------------------------
