@@ -114,6 +114,7 @@ async def test_a_slow_reader_gets_all_facts_and_keeps_nobody_waiting(tmp_path: P
     ) as transport:
         frames = transport.handle_stream({"prompt": "go"})
         told = await anext(frames)
+        await provider.reached(1)
         assert (await transport.handle_chat({"prompt": "hi"}))["response"] == "Hello."
         told += "".join([frame async for frame in frames])
     kinds = re.findall("^event: (.*)$", told, re.MULTILINE)
