@@ -5,8 +5,8 @@
     session = await aar.Agent().run("What does this project do?")
 
 Names are resolved when they are first used, so that `import aar` costs next to nothing. What is not listed here is
-an implementation detail, except the packages `aar.kernel`, `aar.messages`, `aar.errors`, `aar.extensions` and
-`aar.testing`.
+an implementation detail, except the packages `aar.kernel`, `aar.messages`, `aar.errors`, `aar.engine`,
+`aar.extensions` and `aar.testing`.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class _Conversation:
         self._bench = bench
         self._journal = bench.journal
         self._model = model
-        self._provider = self._model.in_force if steps is None else partial(steps.model, self._model.in_force)
+        self._steps = steps
         self._nursery = nursery
         self._running: RunningTurn | None = None
         self._queue = PromptQueue(bench.journal, queue_limit, steps)
@@ -261,7 +261,8 @@ class _Conversation:
 
     async def _run(self, turn: RunningTurn) -> None:
         try:
-            ended = await run_in_scope(self._bench, turn, self._provider)
+            model, steps = self._model.in_force, self._steps
+            ended = await run_in_scope(self._bench, turn, model if steps is None else partial(steps.model, model))
             if ended.stop == "cancelled":
                 self._queue.steering.clear()  # it was said to the turn that is gone
         except StoreError as error:

@@ -265,7 +265,7 @@ class Engine:
 
     async def saw(self, request: ProviderRequest) -> None:
         """What goes to the model, before it is changed for this one call."""
-        schemas, known = request.tools or (), {tool.name: tool for tool in self._facts["tools"]}
+        schemas, known = request.tools or (), {tool.name: tool for tool in self._facts.get("tools", ())}
         if [schema.name for schema in schemas] != list(known):  # servers come and go
             new = (ToolInfo(name=schema.name, description=schema.description) for schema in schemas)
             self._facts["tools"] = tuple(known.get(tool.name, tool) for tool in new)
@@ -278,6 +278,8 @@ class Engine:
 
     async def answered(self, response: ProviderResponse) -> None:
         """The model has answered. If that was its last word, sources may still have something to say."""
+        if not self._is_asked:  # by us: this is somebody else's turn
+            return
         self._response, self._terminates, self._is_asked = response, {}, False
         if not response.tool_calls:
             await self._queues.pull(has_stopped=True)

@@ -68,3 +68,9 @@ class Options:
     should_stop_after_turn: Callable[[TurnDone], Maybe[bool]] | None = None
     transform_context: Callable[[list[NeutralMessage]], Maybe[list[NeutralMessage]]] | None = None
     get_ephemeral_messages: Callable[[], Maybe[Sequence[Said]]] | None = None
+
+    def __post_init__(self) -> None:
+        """Modes may be given by their names. Raises `ValueError` for one that there is none of."""
+        object.__setattr__(self, "tool_execution_mode", ToolExecutionMode(self.tool_execution_mode))
+        object.__setattr__(self, "steering_mode", QueueMode(self.steering_mode))
+        object.__setattr__(self, "followup_mode", QueueMode(self.followup_mode))

@@ -11,7 +11,7 @@ import trio
 
 from aar import Agent, ToolRegistry, tool
 from aar.driving import open_engine, thinking_patch
-from aar.engine import Options, TurnDone
+from aar.engine import Options, QueueMode, ToolExecutionMode, TurnDone
 from aar.errors import NothingToContinue, SessionError, SessionInUse, StoreUnavailable
 from aar.messages.events import Notice, ToolCall, UserMessage
 from aar.messages.settings import AgentConfig, ProviderConfig
@@ -245,16 +245,36 @@ async def test_one_run_at_a_time_and_one_engine_for_a_session(autojump_clock: An
         gate.set()
 
 
+def test_modes_may_be_given_by_name() -> None:
+    assert Options(steering_mode="all").steering_mode is QueueMode.ALL  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'some' is not a valid QueueMode"):
+        Options(followup_mode="some")  # type: ignore[arg-type]
+
+
+async def test_a_stored_session_is_gone_on_with(autojump_clock: Any, tmp_path: Any) -> None:
+    model = ScriptedProvider().call("look", at="cat").text("ok")
+    async with open_runtime(AgentConfig(), provider=model, store=MemoryStore(), home=tmp_path) as runtime:
+        stop = Options(should_stop_after_turn=lambda done: True)
+        async with open_engine(runtime, tmp_path, stop, tools=[look], session_id="abc") as it:
+            await it.run("go")
+        async with open_engine(runtime, tmp_path, tools=[look], session_id="abc") as it:
+            assert [message.text for message in it.messages] == ["go", "", "a cat"]
+            await it.run_continue()
+            assert it.messages[-1].text == "ok"
+
+
 async def test_what_others_say_in_the_session_is_no_business_of_the_engine(
     autojump_clock: Any, engine: Any, told: Any
 ) -> None:
+    pulled: list[int] = []
     model = ScriptedProvider().text("ok").forever()
-    async with engine(model) as it:
+    async with engine(model, get_steering_messages=lambda: pulled.append(1)) as it:
         events = told(it)
         it.follow_up("later")
         await it._session.prompt("from elsewhere")
-        assert (events, len(model.requests)) == ([], 1)
+        assert (events, len(model.requests), pulled) == ([], 1, [])
         await it.run("go")
+        assert len(pulled) == 3
     assert [message.text for message in it.messages if message.role == "user"] == ["from elsewhere", "go", "later"]
 
 
@@ -332,8 +352,6 @@ async def test_an_image_may_be_ephemeral_and_is_not_stored(autojump_clock: Any, 
 async def test_tools_run_as_their_mode_and_they_themselves_say(
     autojump_clock: Any, engine: Any, mode: str, names: list[str], seconds: float
 ) -> None:
-    from aar.engine import ToolExecutionMode
-
     async with engine(waits(*names), tools=WAITING, tool_execution_mode=ToolExecutionMode(mode)) as it:
         assert await seconds_of(it) == seconds
 
@@ -488,8 +506,6 @@ QUEUED = ["one", "two", "three"]
 async def test_each_queue_is_said_in_its_own_mode(
     autojump_clock: Any, engine: Any, steering: str, followup: str
 ) -> None:
-    from aar.engine import QueueMode
-
     model = ScriptedProvider().text("ok").forever()
     modes = {"steering_mode": QueueMode(steering), "followup_mode": QueueMode(followup)}
     async with engine(model, **modes) as it:
