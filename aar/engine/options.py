@@ -1,4 +1,4 @@
-"""How an engine runs: ten options, all of which may be left out."""
+"""How an engine runs: options, all of which may be left out."""
 
 from __future__ import annotations
 

@@ -105,11 +105,15 @@ async def test_a_turn_with_two_tools_is_told_to_its_end_before_the_next_begins(
 @pytest.mark.covers("ENG-02")
 async def test_messages_only_grow_and_stay_the_same_objects(autojump_clock: Any, engine: Any) -> None:
     seen: list[list[Any]] = []
-    model = ScriptedProvider().call("look", at="cat").call("look", at="dog").text("Two.")
+    two = (("look", {"at": "cat"}), ("look", {"at": "dog"}))
+    model = ScriptedProvider().calls(*two).calls(*two).text("Two.")
     async with engine(model, tools=[look], on_event=lambda event: seen.append(list(it.messages))) as it:
         await it.run("go")
     for earlier, later in pairwise(seen):
-        assert all(one is other for one, other in zip(earlier, later, strict=False))
+        assert [id(message) for message in earlier] == [id(message) for message in later[: len(earlier)]]
+    results = ["tool_result", "tool_result"]
+    roles = [message.role for message in it.messages]
+    assert roles == ["user", "assistant", *results, "assistant", *results, "assistant"]
 
 
 @pytest.mark.covers("ENG-11", "ENG-23", "ENG-25")

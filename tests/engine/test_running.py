@@ -71,7 +71,7 @@ async def seconds_of(it: Any) -> float:
 
 
 @pytest.mark.covers("ENG-55")
-def test_options_have_ten_fields_and_these_defaults_and_nothing_is_asked() -> None:
+def test_options_have_these_fields_and_defaults() -> None:
     options = Options()
     assert {field.name: getattr(options, field.name) for field in fields(options)} == {
         "tool_execution_mode": "batch",
