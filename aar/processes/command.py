@@ -14,7 +14,7 @@ from aar.processes.confinement import Confinement
 from aar.processes.group import Process, open_process
 from aar.processes.output import Clip, fit
 
-__all__ = ["Finished", "run_command"]
+__all__ = ["CHUNK_BYTES", "LATE_OUTPUT_SECONDS", "Finished", "run_command"]
 
 CHUNK_BYTES = 65_536
 LATE_OUTPUT_SECONDS = 0.1

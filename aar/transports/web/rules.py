@@ -15,7 +15,6 @@ from aar.transports.http.refused import Refused
 __all__ = ["rules_of"]
 
 _FLAGS = ("read_only", "require_approval_for_writes", "require_approval_for_execute", "log_all_commands")
-_STRICTER = {"local": ("local", "auto", "linux"), "auto": ("auto", "linux")}  # sandboxes, by that of the server
 _EVERYTHING = ("*", "**")
 
 
@@ -82,7 +81,11 @@ def _tightened(asked: dict[str, Any], server: SafetyConfig) -> Iterator[tuple[st
             case "allowed_paths":
                 _check_paths(value, server.allowed_paths)
             case "sandbox":
-                _check_sandbox(value, server)
+                if _changes(value, server.sandbox.model_dump()):
+                    _refuse(
+                        name,
+                        "it cannot be changed, for none is stricter in all: behind walls fewer questions are asked",
+                    )
             case "acp_approval_timeout":
                 limit = server.acp_approval_timeout or float("inf")
                 if (value or float("inf")) > limit:
@@ -130,14 +133,3 @@ def _is_within(pattern: str, allowed: str) -> bool:
 def _is_relative(pattern: str) -> bool:
     """Whether it starts with a plain name, and so in the session's folder."""
     return (pattern[:1].isalnum() or pattern[:1] in (".", "_")) and pattern[1:2] != ":"
-
-
-def _check_sandbox(asked: dict[str, Any], server: SafetyConfig) -> None:
-    now = server.sandbox.model_dump()
-    for name, value in asked.items():
-        if name == "mode":
-            stricter = _STRICTER.get(server.sandbox.mode, (server.sandbox.mode,))
-            if value not in stricter:
-                _refuse("sandbox.mode", f"one of {', '.join(stricter)}")
-        elif _changes({name: value}, now):
-            _refuse(f"sandbox.{name}", "it cannot be changed")

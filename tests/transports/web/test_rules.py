@@ -34,7 +34,6 @@ def refused(asked: Any, server: SafetyConfig = USUAL, *, may_loosen: bool = Fals
         ({"denied_paths": []}, None),
         ({"allowed_paths": ["<cwd>/**"]}, None),
         ({"allowed_paths": ["<cwd>/src/**", "docs/*.md"]}, {"allowed_paths": ["<cwd>/src/**", "docs/*.md"]}),
-        ({"sandbox": "linux"}, {"sandbox": {"mode": "linux"}}),
         ({"sandbox": {"mode": "local", "linux": {"max_memory_mb": 512}}}, None),
         ({"acp_approval_timeout": 5}, {"acp_approval_timeout": 5.0}),
     ],
@@ -140,3 +139,8 @@ def test_whatever_pattern_is_taken_allows_no_more_than_the_server_does(allowed: 
 def test_what_is_no_rule_is_refused_with_its_place(asked: Any, says: str, may_loosen: bool) -> None:
     status, text = refused(asked, may_loosen=may_loosen)
     assert (status, says in text) == (400, True), text
+
+
+def test_no_request_trades_a_question_for_walls() -> None:
+    status, text = refused({"sandbox": "linux"}, USUAL)
+    assert (status, "safety.sandbox" in text) == (403, True)
