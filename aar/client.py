@@ -258,12 +258,9 @@ class SessionHandle:
         """Say something when the turn would stop: it goes on with it."""
         await self._ref.tell(FollowUp(content=content))
 
-    async def cancel(self, turn_id: str | None = None, *, after_step: bool = False, as_done: bool = False) -> None:
-        """End the running turn, or one that waits. `after_step` lets the step that runs finish first.
-
-        `as_done` ends it as if the model had stopped by itself.
-        """
-        await self._ref.tell(Cancel(turn_id=turn_id, after_step=after_step, as_done=as_done))
+    async def cancel(self, turn_id: str | None = None, *, after_step: bool = False) -> None:
+        """End the running turn, or one that waits. `after_step` lets the step that runs finish first."""
+        await self._ref.tell(Cancel(turn_id=turn_id, after_step=after_step))
 
     async def compact(self, instructions: str = "") -> Compacted:
         """Replace what was said so far by a summary that the model writes."""

@@ -157,9 +157,7 @@ class HeldSession:
         await repair(journal)  # a copy of a session that is in the middle of a turn
         shared.journals.add(journal)
         bench = self._bench(journal, toolbox, additions)
-        body = session(
-            bench, shared.providers, given=shared.provider, given_for=_label(shared.config), steps=opening.steps
-        )
+        body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
         self._supervisor.start(Child(self._name, body, exhausted=Exhausted.GIVE_UP))
         self._start_observers(additions.observers)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aar.actors.running import text_of
 from aar.errors import AarError, QueueFull, StoreError
@@ -12,9 +12,6 @@ from aar.kernel import Envelope
 from aar.messages.base import new_turn_id
 from aar.messages.events import Notice, PromptQueued, PromptsCleared, TurnEnded, UserMessage
 from aar.messages.session import Prompt, Queue, QueuedPrompt
-
-if TYPE_CHECKING:
-    from aar.actors.stepping import StepRules
 
 __all__ = ["PromptQueue"]
 
@@ -25,12 +22,12 @@ class PromptQueue:
     What waits for a turn is on record before it waits, so that the session's next life knows of it.
     """
 
-    def __init__(self, journal: Journal, limit: int, rules: StepRules | None = None) -> None:
+    def __init__(self, journal: Journal, limit: int) -> None:
         self._journal = journal
         self._limit = limit
         # Short lists: a deque takes room for 64 entries at once, in each of a thousand idle sessions.
         self._prompts: list[tuple[Prompt, Envelope[Any]]] = []
-        self.steering: list[UserMessage] = [] if rules is None else rules.waiting(journal)
+        self.steering: list[UserMessage] = []
         self.follow_ups: list[UserMessage] = []
 
     def __len__(self) -> int:

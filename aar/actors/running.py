@@ -28,8 +28,7 @@ logger = logging.getLogger(__name__)
 class RunningTurn:
     """A prompt from the moment it may run. The scope is there before anything else, so no cancel is lost.
 
-    `was_interrupted` is set when the session itself fails around it, `is_finished` when it is to end as if the model
-    had stopped.
+    `was_interrupted` is set when the session itself fails around it.
     """
 
     prompt: Prompt
@@ -38,16 +37,11 @@ class RunningTurn:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     hearing: trio.CancelScope = field(default_factory=trio.CancelScope)  # while hooks look at the prompt
     was_interrupted: bool = False
-    is_finished: bool = False
     is_on_record: bool = False
 
     def cancel(self) -> None:
         self.hearing.cancel()
         self.scope.cancel()
-
-    def finish(self) -> None:
-        self.is_finished = True
-        self.cancel()
 
 
 class _Outcome(NamedTuple):
@@ -114,8 +108,6 @@ async def _run(
         return _Outcome("error", as_event(bug))
     if deadline.cancelled_caught:
         return _Outcome("timed_out", ErrorEvent(message=f"Agent timed out after {timeout:g}s", recoverable=False))
-    if stop is None and turn.is_finished:
-        stop = "end_turn"
     return _Outcome(stop) if stop is not None else None
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 import trio
 
@@ -48,9 +47,6 @@ from aar.messages.session import (
 )
 from aar.providers.base import Provider
 
-if TYPE_CHECKING:
-    from aar.actors.stepping import StepRules
-
 __all__ = ["QUEUE_LIMIT", "session"]
 
 QUEUE_LIMIT = 32  # prompts that may wait in one session
@@ -66,12 +62,10 @@ def session(
     given: Provider | None = None,
     given_for: str = "",
     queue_limit: int = QUEUE_LIMIT,
-    steps: StepRules | None = None,
 ) -> Callable[[Mailbox[SessionCommand]], Awaitable[None]]:
     """The body of a session's service.
 
-    `given` is a provider that the application brought itself; it stands for the model `given_for`. `steps` is there
-    when somebody drives the session step by step.
+    `given` is a provider that the application brought itself; it stands for the model `given_for`.
     """
     starts = 0
 
@@ -84,7 +78,7 @@ def session(
         model = ModelInForce(bench, providers, given, given_for)
         try:
             async with trio.open_nursery() as nursery:
-                await _Conversation(bench, model, nursery, queue_limit, steps).serve(mailbox)
+                await _Conversation(bench, model, nursery, queue_limit).serve(mailbox)
         finally:
             model.release()
 
@@ -104,15 +98,13 @@ class _Conversation:
         model: ModelInForce,
         nursery: trio.Nursery,
         queue_limit: int,
-        steps: StepRules | None = None,
     ) -> None:
         self._bench = bench
         self._journal = bench.journal
         self._model = model
-        self._steps = steps
         self._nursery = nursery
         self._running: RunningTurn | None = None
-        self._queue = PromptQueue(bench.journal, queue_limit, steps)
+        self._queue = PromptQueue(bench.journal, queue_limit)
         self._to_write, self._notes = trio.open_memory_channel[Envelope[SessionCommand]](NOTES_LIMIT)
         self._being_written = 0
 
@@ -175,9 +167,7 @@ class _Conversation:
 
     def _cancel_running(self, cancel: Cancel) -> None:
         assert self._running is not None
-        if cancel.as_done:
-            self._running.finish()
-        elif cancel.after_step:
+        if cancel.after_step:
             self._running.controls.stopping.set()
         else:
             self._running.cancel()
@@ -261,8 +251,7 @@ class _Conversation:
 
     async def _run(self, turn: RunningTurn) -> None:
         try:
-            model, steps = self._model.in_force, self._steps
-            ended = await run_in_scope(self._bench, turn, model if steps is None else partial(steps.model, model))
+            ended = await run_in_scope(self._bench, turn, self._model.in_force)
             if ended.stop == "cancelled":
                 self._queue.steering.clear()  # it was said to the turn that is gone
         except StoreError as error:

@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from aar.actors.budget import BudgetTaken
-from aar.actors.closing import partial_answer
+from aar.actors.closing import as_event, partial_answer
 from aar.actors.fallback import fall_back
 from aar.actors.guardrails import STUCK, Guardrails
 from aar.actors.pricing import limiting_price, meta_of
 from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.workbench import Progress, Workbench, guarded, heard
-from aar.errors import ContentRefused, InvalidSetting, ProviderError
+from aar.errors import ContentRefused, InvalidSetting, ProviderError, StoreError
 from aar.journal.context import trim
 from aar.messages.base import new_call_id
 from aar.messages.events import (
@@ -38,6 +38,9 @@ from aar.messages.provider import History, ProviderRequest, ProviderResponse
 from aar.messages.settings import AgentConfig
 from aar.providers.base import Provider, explain
 from aar.usage import budget_error
+
+if TYPE_CHECKING:
+    from aar.actors.between import Between
 
 __all__ = ["CANCELLED", "Controls", "run_turn"]
 
@@ -95,6 +98,10 @@ async def _step(
 ) -> _Ending | None:
     """One model call and the tool calls it leads to. `None`: the turn goes on."""
     await _say(bench, controls.steering)
+    if bench.between is not None:
+        ending = await _begin(bench, bench.between, controls)
+        if ending is not None:
+            return ending
     while True:
         progress.restart()
         started = trio.current_time()
@@ -119,6 +126,19 @@ async def _step(
         await _run_tools(bench, recorded, progress)
         return None
     return await _stop_or_go_on(bench, response, controls, guard)
+
+
+async def _begin(bench: Workbench, between: Between, controls: Controls) -> _Ending | None:
+    """Who drives the session speaks before each of its steps, and may end the turn."""
+    from aar.actors.stepping import begin_step  # most sessions have nobody between their steps
+
+    try:
+        goes_on = await begin_step(bench, between, controls.stopping)
+    except StoreError as error:
+        return _Ending("error", as_event(error))
+    if controls.stopping.is_set():
+        return _Ending.failed("cancelled", CANCELLED)
+    return None if goes_on else _Ending("end_turn")
 
 
 # --- the model --------------------------------------------------------------------------------
@@ -288,7 +308,7 @@ async def _stop_or_go_on(
         if again is not None:
             await bench.journal.append(again)
             return None
-    if controls.steering:
+    if controls.steering or (bench.between is not None and bench.between.has_more(bench.journal.session.turn_id)):
         return None
     if controls.follow_ups:
         await _say(bench, controls.follow_ups, at_most=1)

@@ -24,6 +24,7 @@ from aar.prompt import layers, system_prompt
 from aar.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from aar.actors.between import Between
     from aar.actors.mcp_tools import SessionServers
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox import Sandbox
@@ -76,6 +77,7 @@ class Workbench:
     servers: SessionServers
     commands: Commands = field(default_factory=Commands)
     prompt_parts: tuple[str, ...] = ()
+    between: Between | None = None
     _kept: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -88,13 +88,12 @@ class FollowUp(Command):
 class Cancel(Command):
     """End the running turn. With a `turn_id`, only that one, running or waiting.
 
-    `after_step` is the soft form: the step that runs is finished first. `as_done` ends it as if the model had stopped.
+    `after_step` is the soft form: the step that runs is finished first.
     """
 
     type: Literal["cancel"] = "cancel"
     turn_id: str | None = None
     after_step: bool = False
-    as_done: bool = False
 
 
 class QueuedPrompt(Message):
