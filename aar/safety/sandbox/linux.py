@@ -7,12 +7,10 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+import sysconfig
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from pathlib import Path
-
-import trio
 
 from aar.errors import ConfigError
 from aar.messages.settings import LinuxSandbox as LinuxSettings
@@ -20,6 +18,7 @@ from aar.processes.command import run_command
 from aar.processes.confinement import Confinement, NotConfined, Place
 from aar.safety.sandbox.base import RENDER_ROOM, CommandResult
 from aar.safety.sandbox.landlock import DEVICE, READ, SAFE_SINCE, WRITE, call_filter, landlock_abi, ruleset, within
+from aar.safety.sandbox.temporary import private_folder
 
 __all__ = ["LinuxSandbox"]
 
@@ -27,8 +26,6 @@ INHERITED = ("PATH", "HOME", "TERM", "LANG")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 CAPABILITIES = (0, 1, 3, 4, 6, 7, 10)
 """Of root: those about owners and modes of files, user ids and low ports. None reaches beyond the walls."""
-
-CLEAN_UP_SECONDS = 10.0
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +55,7 @@ class LinuxSandbox:
         self._abi = landlock_abi() if abi is None else abi
         self._writable = [self._identified(self.cwd), *self._beside(cwd)]
         self._places = [Place("/", READ & within(self._abi)), *self._devices(), *self._writable]
-        self._trouble = self._look_around([*precious, sys.prefix, str(Path(__file__).parents[2])])
+        self._trouble = self._look_around([*precious, *_own_code()])
         if self._trouble:
             logger.warning("Commands are not held in the workspace: %s", self._trouble)
 
@@ -91,7 +88,7 @@ class LinuxSandbox:
             )
             return CommandResult(finished.stdout, finished.stderr, finished.exit_code, finished.timed_out)
 
-        async with _private_folder() as folder:
+        async with private_folder() as folder:
             if not self._abi:
                 return await run(self._without_walls())
             try:
@@ -145,38 +142,22 @@ class LinuxSandbox:
             return f"Landlock of this kernel (ABI {self._abi}) cannot keep files outside from being emptied."
         if not (self._settings.unix_sockets or call_filter(unix_sockets=False)):
             return f"the system calls of {platform.machine()} are not known, so programs outside can be asked to help."
-        for path in map(os.path.realpath, precious):
-            for place in self._writable:
-                if os.path.commonpath([path, place.path]) == place.path:
-                    return f"{place.path} contains {path}, which Aar lives on, so a command could change Aar."
+        folders = [place.path for place in self._writable]
+        own = [os.path.realpath(path) for path in precious]
+        for path, folder in product([*own, *map(os.path.realpath, _looked_through())], folders):
+            if os.path.commonpath([path, folder]) == folder:
+                return f"{folder} contains {path}, which Aar lives on, so a command could change Aar."
+        for path, folder in product(own, folders):
+            if os.path.commonpath([path, folder]) == path:
+                return f"{folder} lies in {path}, which Aar lives on, so a command could change Aar."
         return ""
 
 
-@asynccontextmanager
-async def _private_folder() -> AsyncIterator[str]:
-    """A folder for temporary files of one command, gone with all that is in it when the block is left."""
-    folder = _make_folder()
-    try:
-        yield folder
-    finally:
-        with trio.CancelScope(shield=True), trio.move_on_after(CLEAN_UP_SECONDS):
-            await trio.to_thread.run_sync(_remove, folder, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1))
+def _own_code() -> list[str]:
+    """Aar's program, and the Python that runs it."""
+    return [str(Path(__file__).parents[2]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib", "scripts"))]
 
 
-def _make_folder() -> str:
-    return os.path.realpath(tempfile.mkdtemp(prefix="aar-"))
-
-
-def _remove(folder: str) -> None:
-    """Also folders that a command has closed to itself."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if not os.path.lexists(folder):
-        return
-    for parent, folders, _ in os.walk(folder):
-        for name in folders:
-            path = os.path.join(parent, name)
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.path.lexists(folder):
-        logger.warning("temporary files of a command could not be removed: %s", folder)
+def _looked_through() -> list[str]:
+    """Where Python looks for what Aar imports, also later: what is not there could be put there."""
+    return [sys.prefix, *filter(os.path.isabs, sys.path)]

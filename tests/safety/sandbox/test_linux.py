@@ -128,6 +128,17 @@ async def test_each_command_has_a_private_folder_for_temporary_files_that_is_gon
     assert (mode, exists(folder), result.exit_code) == ("700", False, 0)
 
 
+async def test_temporary_files_are_gone_however_deep_they_are_and_whatever_their_modes(run: Run, outside: Path) -> None:
+    mode = (outside / "file").stat().st_mode
+    dig = "import os\nfor _ in range(1500): os.mkdir('a'); os.chdir('a')"
+    result = await run(
+        f"cd $TMPDIR; ln -s {outside} link; mkfifo pipe; touch -- -f; mkdir b; ln -s {outside}/file b/file; chmod 0 b; "
+        f'python3 -c "{dig}"; chmod 0 $TMPDIR; echo $TMPDIR'
+    )
+    assert (result.exit_code, exists(result.stdout.strip())) == (0, False)
+    assert (seen(outside), (outside / "file").stat().st_mode) == (["file"], mode)
+
+
 @pytest.mark.covers("SBX-06")
 async def test_memory_beyond_the_limit_is_refused_and_cannot_be_had_by_asking(run: Run) -> None:
     take = "python3 -I -S -c 'bytearray({} << 20); print(1)'"
@@ -375,6 +386,23 @@ async def test_on_a_machine_whose_system_calls_are_not_known_nothing_is_promised
 
 def test_sessions_that_are_kept_in_the_workspace_are_what_aar_lives_on(tmp_path: Path) -> None:
     config = AgentConfig().patched({"safety": {"sandbox": "linux"}, "session_dir": ".agent/sessions"})
+    assert sandbox_for(config, str(tmp_path), home="/elsewhere").enforces_paths is False
+
+
+def test_a_workspace_within_what_aar_lives_on_holds_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = AgentConfig().patched({"safety": {"sandbox": "linux"}})
+    (folder := tmp_path / ".aar" / "extensions" / "mine").mkdir(parents=True)
+    assert sandbox_for(config, str(folder), home=str(tmp_path / ".aar")).enforces_paths is False
+    assert f"{folder} lies in {tmp_path / '.aar'}, which Aar lives on" in caplog.text
+    packages = Path(trio.__file__).parent
+    assert sandbox_for(config, str(packages), home="/elsewhere").enforces_paths is False
+
+
+def test_a_workspace_in_which_python_looks_for_modules_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = AgentConfig().patched({"safety": {"sandbox": "linux"}})
+    monkeypatch.syspath_prepend(tmp_path / "src")
     assert sandbox_for(config, str(tmp_path), home="/elsewhere").enforces_paths is False
 
 
