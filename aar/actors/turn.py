@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -187,6 +187,7 @@ async def _request(bench: Workbench, provider: Provider, config: AgentConfig) ->
         session.metadata["trimmed"] = dropped
         text = f"The conversation is longer than the context window: the oldest {dropped} messages are not sent."
         await bench.journal.append(Notice(kind="trimmed", text=text, data={"dropped": dropped}))
+    history = await _fitting(bench, provider, history)
     request = ProviderRequest(
         messages=history,
         system=await bench.system_prompt(),
@@ -195,8 +196,7 @@ async def _request(bench: Workbench, provider: Provider, config: AgentConfig) ->
     )
     for hook in bench.hooks.before_provider_call:
         request = await guarded(bench, "before_provider_call", hook, request) or request
-    fitted = await _fitting(bench, provider, request.messages)  # with what hooks have added for this call
-    return request if fitted is request.messages else replace(request, messages=fitted)
+    return request
 
 
 async def _fitting(bench: Workbench, provider: Provider, history: History) -> History:

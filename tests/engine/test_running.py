@@ -14,7 +14,6 @@ from aar.driving import open_engine, thinking_patch
 from aar.engine import Options, QueueMode, ToolExecutionMode, TurnDone
 from aar.errors import NothingToContinue, SessionError, SessionInUse, StoreUnavailable
 from aar.messages.events import Notice, ToolCall, UserMessage
-from aar.messages.provider import ImageLimits
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.messages.tools import ToolOutcome
 from aar.runtime import open_runtime
@@ -333,15 +332,6 @@ async def test_an_image_may_be_ephemeral_and_is_not_stored(autojump_clock: Any, 
         stored = "".join(record.event.model_dump_json() for record in it._session.records())
     assert list(model.requests[0].messages)[-1]["content"][0]["image_url"]["url"] == PIXEL
     assert "image_url" not in stored
-
-
-async def test_an_ephemeral_image_is_left_out_for_a_model_that_takes_none(autojump_clock: Any, engine: Any) -> None:
-    picture = UserMessage.of([{"type": "image_url", "image_url": {"url": PIXEL}}])
-    model = ScriptedProvider().text("no dot")
-    model.image_limits = ImageLimits(at_most=0)
-    async with engine(model, get_ephemeral_messages=lambda: [picture]) as it:
-        await it.run("go")
-    assert "image_url" not in str(list(model.requests[0].messages))
 
 
 # --- tools ------------------------------------------------------------------------------------
