@@ -19,7 +19,10 @@ __all__ = ["Transport"]
 KEPT_FOR = 5.0  # seconds without a request after which a connection is closed
 STALE_TIMEOUT = 1.0  # seconds within which a kept connection that the server had closed already fails
 
+CLOSE_TIMEOUT = 1.0  # seconds
+
 _CUT = (httpcore2.RemoteProtocolError, httpcore2.ReadError, httpcore2.WriteError)
+_SAID_NOTHING = "Server disconnected"  # how httpcore2 begins to tell of that
 
 _NAMES = (  # errors that httpcore2 and httpx2 know by the same names
     *("TimeoutException", "ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout"),
@@ -67,14 +70,36 @@ class Transport(httpx2.AsyncBaseTransport):
         sent = _core_request(request, trace)
         began = trio.current_time()
         try:
-            return await self._pool.handle_async_request(sent)
-        except _CUT:
-            if is_new or trio.current_time() - began > STALE_TIMEOUT:
+            return await self._send_once(sent)
+        except _CUT as error:
+            if is_new or _is_answer(error) or trio.current_time() - began > STALE_TIMEOUT:
                 raise
-            return await self._pool.handle_async_request(sent)
+            return await self._send_once(sent)
+
+    async def _send_once(self, request: httpcore2.Request) -> httpcore2.Response:
+        try:
+            return await self._pool.handle_async_request(request)
+        except BaseException:
+            await self._close_unused()
+            raise
+
+    async def _close_unused(self) -> None:
+        """Connections that were made for a request that was cancelled just then: the pool would keep them for ever."""
+        connections, taken = self._pool._connections, [request.connection for request in self._pool._requests]
+        unused = [one for one in connections if not (one in taken or one.is_idle() or one.is_closed())]
+        for one in unused:
+            connections.remove(one)
+        with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+            for one in unused:
+                await one.aclose()
 
     async def aclose(self) -> None:
         await self._pool.aclose()
+
+
+def _is_answer(error: Exception) -> bool:
+    """Whether the server said something that is no HTTP, so that it has seen the request."""
+    return isinstance(error, httpcore2.RemoteProtocolError) and not str(error).startswith(_SAID_NOTHING)
 
 
 class _Body(httpx2.AsyncByteStream):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import httpx2
 import pytest
@@ -156,3 +156,61 @@ async def test_a_server_that_refuses_before_it_has_read_the_body_is_heard() -> N
 
     async with served(serve) as port, transport() as over:
         assert await ask(over, f"http://127.0.0.1:{port}/", b"x" * 10_000) == "big"
+
+
+async def test_an_answer_that_is_no_http_is_not_asked_for_again() -> None:
+    """The server has seen the request, and may have worked on it."""
+    asked: list[bytes] = []
+
+    async def serve(stream: trio.abc.Stream) -> None:
+        with suppress(trio.BrokenResourceError):  # the client has left
+            async for piece in stream:
+                asked.append(bytes(piece).partition(b"\r\n\r\n")[2])
+                await stream.send_all(ANSWER if len(asked) == 1 else b"what?\r\n\r\n")
+
+    async with served(serve) as port, transport() as over:
+        assert await ask(over, f"http://127.0.0.1:{port}/", b"one") == "hi"
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await ask(over, f"http://127.0.0.1:{port}/", b"two")
+    assert asked == [b"one", b"two"]
+
+
+class _CancelAtStep(trio.abc.Instrument):
+    """Cancels when the task is about to take this step; 0 is before the first."""
+
+    def __init__(self, scope: trio.CancelScope, step: int) -> None:
+        self._scope, self._left, self._task = scope, step, trio.lowlevel.current_task()
+        if step == 0:
+            scope.cancel()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self._task:
+            self._left -= 1
+            if self._left == 0:
+                self._scope.cancel()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_request_that_is_cancelled_at_any_step_leaves_no_connection_behind(scheme: str) -> None:
+    ours, theirs = contexts()
+    theirs.check_hostname = False
+    steps = 0
+
+    async def plain(stream: trio.abc.Stream) -> None:
+        with suppress(trio.BrokenResourceError):  # the client has left
+            async for _ in stream:
+                await stream.send_all(ANSWER)
+
+    async with served(speaks_tls(ours) if scheme == "https" else plain) as port, transport(theirs) as over:
+        is_cancelled = True
+        while is_cancelled:
+            with trio.CancelScope() as scope:
+                trio.lowlevel.add_instrument(instrument := _CancelAtStep(scope, steps))
+                try:
+                    await ask(over, f"{scheme}://127.0.0.1:{port}/")
+                finally:
+                    trio.lowlevel.remove_instrument(instrument)
+            is_cancelled, steps = scope.cancelled_caught, steps + 1
+            assert all(one.is_idle() or one.is_closed() for one in over._pool.connections), steps
+            await over._pool.aclose()
+    assert steps > 5
