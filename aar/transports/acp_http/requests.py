@@ -30,7 +30,7 @@ def parse_request(body: bytes, *, agent_name: str, profiles: Collection[str]) ->
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        fields = json.loads(body)
+        fields = json.loads(str(body, "utf-8"))  # in no other encoding: its values were counted as they are in this one
     except (ValueError, RecursionError) as error:
         raise Refused(400, "Invalid JSON") from error
     if not isinstance(fields, dict):

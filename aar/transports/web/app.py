@@ -146,7 +146,7 @@ class _Api:
 
 def _parsed(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        return json.loads(str(body, "utf-8"))  # in no other encoding: its values were counted as they are in this one
     except (ValueError, RecursionError) as error:
         raise Refused(400, "The body is no JSON") from error
 

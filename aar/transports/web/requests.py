@@ -39,7 +39,8 @@ def parse_request(body: Any, config: AgentConfig, *, may_loosen: bool, says_yes:
     prompt, session_id = _prompt(body.get("prompt")), _session_id(body)
     provider = _provider(body, config)
     rules = rules_of(body.get("safety"), config.safety, may_loosen=may_loosen)
-    wants_questions = any((rules or {}).get(f"require_approval_for_{what}") for what in ("writes", "execute"))
+    wanted = body.get("safety") or {}  # as it was sent: what the settings say anyhow is none of the `rules`
+    wants_questions = any(wanted.get(f"require_approval_for_{what}") for what in ("writes", "execute"))
     return RunRequest(
         prompt,
         session_id=session_id,

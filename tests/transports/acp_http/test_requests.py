@@ -41,7 +41,9 @@ def test_what_is_left_out_has_a_default() -> None:
 
 
 @pytest.mark.covers("ACPH-10")
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"hi", b"[" * 200_000, b"9" * 5000, b'{"input": ]'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff", b"hi", b"[" * 200_000, b"9" * 5000, b'{"input": ]', "[]".encode("utf-16-le")]
+)
 def test_what_is_no_json_is_told_so(body: bytes) -> None:
     assert refusal(body) == (400, "Invalid JSON")
 

@@ -27,6 +27,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
         (b"", "no JSON"),
         (b"{", "no JSON"),
         (b"\xff\xfe", "no JSON"),
+        ('{"prompt": "\u0122"}'.encode("utf-16-le"), "no JSON"),  # half of this letter looks like a quote
         (b"[" * 5000, "no JSON"),
         ([], "must be a JSON object"),
         ({}, "A prompt is needed"),
@@ -131,4 +132,6 @@ async def test_what_the_request_wants_asked_is_not_answered_beforehand(web: Any)
         (strict, True, False),
         (strict, False, True),  # somebody is there to answer, or nobody
     ):
-        assert parse_request(body, config, may_loosen=False, says_yes=says_yes).may_be_approved == may_be_approved
+        for settings in (config, AgentConfig()):  # also where the settings have everything asked anyhow
+            found = parse_request(body, settings, may_loosen=False, says_yes=says_yes)
+            assert found.may_be_approved == may_be_approved
