@@ -5,7 +5,7 @@ Commands go to a session's mailbox; what happens is read from its journal, by an
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -78,7 +78,22 @@ Turn = tuple[str, Callable[[], Awaitable[TurnEnded]]]
 
 
 def _prompt(content: PromptContent) -> Prompt:
+    if not isinstance(content, str | list):
+        raise TypeError(f"a prompt is text or a list of content blocks, not {content!r}")
     return Prompt(content=content) if isinstance(content, str) else Prompt(parts=content)
+
+
+def _tools(given: Any) -> tuple[ToolSpec, ...]:
+    """Raises `TypeError` for a function that is no tool yet, or the name of one."""
+    from aar.tools.registry import ToolSpec  # here: whoever has tools has loaded it
+
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise TypeError(f"tools must be a list of tools (of a registry: list_tools()), not {given!r}")
+    tools = tuple(given)
+    for one in tools:
+        if not isinstance(one, ToolSpec):
+            raise TypeError(f"{one!r} is no tool: make one of a function with @tool")
+    return tools
 
 
 class Sessions:
@@ -117,7 +132,7 @@ class Sessions:
             config=config,
             session_id=session_id,
             trace_id=trace_id,
-            tools=tuple(tools),
+            tools=_tools(tools),
             mcp_servers=tuple(mcp_servers),
             steps=steps,
         )
@@ -137,7 +152,7 @@ class Sessions:
         Raises `SessionNotFound`, `SessionInUse` when another process holds it, `CorruptJournal`.
         """
         command = LoadSession(
-            session_id=session_id, cwd=cwd, config=config, tools=tuple(tools), mcp_servers=tuple(mcp_servers)
+            session_id=session_id, cwd=cwd, config=config, tools=_tools(tools), mcp_servers=tuple(mcp_servers)
         )
         return self._handle(await self._sessions.ask(command))
 

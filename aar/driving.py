@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import reprlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,11 +15,11 @@ import trio
 from aar.actors.stepping import StepRules
 from aar.client import SessionHandle
 from aar.engine.engine import Engine
-from aar.engine.options import Options, Said
+from aar.engine.options import Options, messages_of
 from aar.errors import ExtensionError
 from aar.hooks import Block, Hooks
 from aar.journal.transcript import to_messages
-from aar.messages.events import ToolCall, UserMessage
+from aar.messages.events import ToolCall
 from aar.messages.mcp import McpServer
 from aar.messages.provider import History, ProviderRequest
 from aar.messages.settings import AgentConfig
@@ -94,12 +95,19 @@ async def _given(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
+def _shown(value: Any) -> str:
+    return f"{reprlib.repr(value)} ({type(value).__name__})"
+
+
 # --- the context of one call ------------------------------------------------------------------
 
 
 def _transforming(transform: Callable[[list[Any]], Any]) -> Callable[[ProviderRequest], Awaitable[ProviderRequest]]:
     async def transform_context(request: ProviderRequest) -> ProviderRequest:
-        return replace(request, messages=History(list(await _given(transform(list(request.messages))))))
+        given = await _given(transform(list(request.messages)))
+        if not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
+            raise ExtensionError(f"transform_context must give a list of messages, not {_shown(given)}")
+        return replace(request, messages=History(list(given)))
 
     return transform_context
 
@@ -108,13 +116,13 @@ def _with_ephemeral(
     source: Callable[[], Any], timeout: float
 ) -> Callable[[ProviderRequest], Awaitable[ProviderRequest]]:
     async def get_ephemeral_messages(request: ProviderRequest) -> ProviderRequest:
-        said: Sequence[Said] = ()
+        said: Any = ()
         with trio.move_on_after(timeout) as limit:
             said = await _given(source())
         if limit.cancelled_caught:
             raise ExtensionError(f"get_ephemeral_messages took longer than {timeout:g} s")
         history = request.messages
-        for message in to_messages(UserMessage.of(one) if isinstance(one, str) else one for one in said):
+        for message in to_messages(messages_of(said)):
             history = history.followed_by(message)
         return replace(request, messages=history)
 
@@ -134,7 +142,7 @@ class _Calls:
 
     async def before(self, call: ToolCall) -> Block | None:
         assert self._options.before_tool_call is not None  # it is no hook otherwise
-        instead: ToolOutcome | None = await _given(self._options.before_tool_call(call, self._engine.signal))
+        instead = _outcome("before_tool_call", await _given(self._options.before_tool_call(call, self._engine.signal)))
         if instead is None:
             return None
         self._blocked[call.tool_call_id] = instead
@@ -147,10 +155,18 @@ class _Calls:
             return instead
         if self._options.after_tool_call is None:
             return None
-        patched: ToolOutcome | None = await _given(self._options.after_tool_call(call, outcome, self._engine.signal))
+        given = await _given(self._options.after_tool_call(call, outcome, self._engine.signal))
+        patched = _outcome("after_tool_call", given)
         if patched is not None and patched.terminate:
             self._engine.terminates(call.tool_call_id, True)
         return patched
+
+
+def _outcome(option: str, given: Any) -> ToolOutcome | None:
+    """A guard that gives something else has failed, and so blocks the call."""
+    if given is None or isinstance(given, ToolOutcome):
+        return given
+    raise ExtensionError(f"{option} must give a ToolOutcome or None, not {_shown(given)}")
 
 
 # --- thinking ---------------------------------------------------------------------------------

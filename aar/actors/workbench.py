@@ -171,9 +171,10 @@ async def guarded(bench: Workbench, point: str, hook: Callable[[A], Awaitable[T 
         with trio.fail_after(bench.hooks.time_limit):
             return await hook(subject)
     except Exception as error:  # hooks are other people's code; they are skipped, not obeyed to the end
-        logger.warning("a %s hook failed: %r", point, error, exc_info=error)
+        which = f"{'An' if point[0] in 'aeiou' else 'A'} {point} hook"
+        logger.warning("%s failed: %r", which, error, exc_info=error)
         what = str(error) if isinstance(error, ExtensionError) else repr(error)
-        await bench.journal.append(Notice(kind="hook_failed", text=f"A {point} hook failed: {what}"))
+        await bench.journal.append(Notice(kind="hook_failed", text=f"{which} failed: {what}"))
         return None
 
 

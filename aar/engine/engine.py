@@ -77,6 +77,8 @@ class Engine:
     """Made by `open_engine`. One run at a time; everything else may be called at any moment, also by subscribers."""
 
     def __init__(self, options: Options | None = None) -> None:
+        if options is not None and not isinstance(options, Options):
+            raise TypeError(f"options must be Options(...), not {options!r}")
         self.options = options or Options()
         self.signal = trio.Event()  # set once `abort` or `cancel` was asked for; a new one for each run
         self._subscribers = Subscribers()

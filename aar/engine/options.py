@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -14,7 +14,7 @@ from aar.messages.events import ToolCall, UserMessage
 from aar.messages.provider import NeutralMessage
 from aar.messages.tools import ToolOutcome
 
-__all__ = ["Options", "QueueMode", "Said", "TurnDone", "ToolExecutionMode"]
+__all__ = ["Options", "QueueMode", "Said", "TurnDone", "ToolExecutionMode", "messages_of"]
 
 T = TypeVar("T")
 Maybe: TypeAlias = T | Awaitable[T]
@@ -70,7 +70,40 @@ class Options:
     get_ephemeral_messages: Callable[[], Maybe[Sequence[Said]]] | None = None
 
     def __post_init__(self) -> None:
-        """Modes may be given by their names. Raises `ValueError` for one that there is none of."""
-        object.__setattr__(self, "tool_execution_mode", ToolExecutionMode(self.tool_execution_mode))
-        object.__setattr__(self, "steering_mode", QueueMode(self.steering_mode))
-        object.__setattr__(self, "followup_mode", QueueMode(self.followup_mode))
+        """Modes may be given by their names. Raises `ValueError` for one that there is none of, and `TypeError`."""
+        modes: dict[str, type[StrEnum]] = {
+            "tool_execution_mode": ToolExecutionMode,
+            "steering_mode": QueueMode,
+            "followup_mode": QueueMode,
+        }
+        for field in fields(self):
+            given = getattr(self, field.name)
+            if field.name in modes:
+                object.__setattr__(self, field.name, _mode(field.name, modes[field.name], given))
+            elif given is not None and not callable(given):
+                raise TypeError(f"{field.name} must be a function, not {given!r}")
+
+
+def _mode(name: str, modes: type[StrEnum], given: Any) -> StrEnum:
+    try:
+        return modes(given)
+    except ValueError as error:
+        raise ValueError(
+            f"{name}: {given!r} is not a valid {modes.__name__}. Use one of: {', '.join(modes)}"
+        ) from error
+
+
+def messages_of(given: Any) -> list[UserMessage]:
+    """What was given to be said: one message, several or none. Raises `TypeError` for what is no message."""
+    several = [given] if isinstance(given, Said) else given
+    if several is None:
+        return []
+    if not isinstance(several, Iterable) or isinstance(several, Mapping):
+        raise TypeError(f"a message is text or a UserMessage, not {given!r}")
+    return [_message(one) for one in several]
+
+
+def _message(given: Any) -> UserMessage:
+    if not isinstance(given, Said):
+        raise TypeError(f"a message is text or a UserMessage, not {given!r}")
+    return UserMessage.of(given) if isinstance(given, str) else given

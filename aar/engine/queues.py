@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from aar.engine.options import Options, QueueMode, Said
+from aar.engine.options import Options, QueueMode, Said, messages_of
 from aar.messages.events import UserMessage
 
 __all__ = ["Queues", "asked"]
@@ -29,10 +29,10 @@ class Queues:
         return bool(self.steering or self.follow_ups)
 
     def steer(self, message: Said) -> None:
-        self.steering.append(_said(message, "steering"))
+        self.steering += _said(message, "steering")
 
     def follow_up(self, message: Said) -> None:
-        self.follow_ups.append(_said(message, "follow_up"))
+        self.follow_ups += _said(message, "follow_up")
 
     async def pull(self, *, has_stopped: bool) -> None:
         """Ask the sources of the options: for follow-ups only when the model has stopped and nothing else waits."""
@@ -63,13 +63,22 @@ async def asked(option: Callable[..., Any], *arguments: Any) -> Any:
 
 
 async def _pull(source: Callable[[], Any] | None, put: Callable[[Said], None]) -> None:
-    for one in (await asked(source) or ()) if source is not None else ():
+    if source is None:
+        return
+    try:
+        given = messages_of(await asked(source))
+    except TypeError as error:  # a wall, too: nothing of it is said
+        logger.error("an option of the engine gave what cannot be said", exc_info=error)
+        return
+    for one in given:
         put(one)
 
 
-def _said(message: Said, kind: str) -> UserMessage:
-    said = UserMessage(content=message) if isinstance(message, str) else message
-    return said.model_copy(update={"data": {**said.data, "kind": kind}})
+def _said(message: Said, kind: str) -> list[UserMessage]:
+    """One message. Raises `TypeError`."""
+    if not isinstance(message, Said):
+        raise TypeError(f"a message is text or a UserMessage, not {message!r}")
+    return [one.model_copy(update={"data": {**one.data, "kind": kind}}) for one in messages_of(message)]
 
 
 def _taken(queue: list[UserMessage], mode: QueueMode) -> list[UserMessage]:

@@ -28,7 +28,9 @@ class Subscribers:
         self._failures: dict[object, int] = {}
 
     def add(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Gives a function that removes it again."""
+        """Gives a function that removes it again. Raises `TypeError` for what is no function."""
+        if not callable(subscriber):
+            raise TypeError(f"a subscriber must be a function, not {subscriber!r}")
         key = object()
         self._all[key] = subscriber
         return lambda: self._forget(key)

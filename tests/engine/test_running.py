@@ -247,7 +247,7 @@ async def test_one_run_at_a_time_and_one_engine_for_a_session(autojump_clock: An
 
 def test_modes_may_be_given_by_name() -> None:
     assert Options(steering_mode="all").steering_mode is QueueMode.ALL  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'some' is not a valid QueueMode"):
+    with pytest.raises(ValueError, match="followup_mode: 'some' is not a valid QueueMode"):
         Options(followup_mode="some")  # type: ignore[arg-type]
 
 
