@@ -6,9 +6,10 @@ import logging
 import os
 import platform
 import shutil
+import stat
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -120,7 +121,15 @@ class LinuxSandbox:
 
     def _beside(self, cwd: str) -> list[Place]:
         named = [os.path.join(cwd, os.path.expanduser(path)) for path in self._settings.writable]
-        return [self._identified(path) for path in named if os.path.isdir(path)]
+        there = [path for path in named if os.path.isdir(path)]
+        held = [os.path.realpath(path) for path in (self.cwd, *there)]
+        return [self._identified(path) for path in there if not self._is_led_elsewhere(path, held)]
+
+    def _is_led_elsewhere(self, path: str, held: list[str]) -> bool:
+        link = _link_within(path, held)
+        if link:
+            logger.warning("Commands may not write to %s: %s is a link that they could have made", path, link)
+        return bool(link)
 
     def _identified(self, path: str) -> Place:
         """The folder that stands there now: a command must not be able to make its name mean another one later."""
@@ -129,6 +138,8 @@ class LinuxSandbox:
             found = os.stat(real)
         except OSError as error:
             raise ConfigError(f"The folder of the sandbox cannot be used: {path}: {error.strerror}.") from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise ConfigError(f"The folder of the sandbox cannot be used: {path}: this is no folder.")
         return Place(real, WRITE & within(self._abi), (found.st_dev, found.st_ino))
 
     def _devices(self) -> list[Place]:
@@ -151,6 +162,21 @@ class LinuxSandbox:
             if os.path.commonpath([path, folder]) == path:
                 return f"{folder} lies in {path}, which Aar lives on, so a command could change Aar."
         return ""
+
+
+def _link_within(path: str, folders: Collection[str]) -> str:
+    """The first link on the way to `path` that stands in one of these real folders, or an empty text.
+
+    Whoever may write there decides where it leads. Raises `OSError` when the way has no end.
+    """
+    for part in [*reversed(Path(os.path.abspath(path)).parents), Path(os.path.abspath(path))]:
+        if part.is_symlink():
+            parent = os.path.realpath(part.parent)
+            if any(os.path.commonpath([parent, folder]) == folder for folder in folders):
+                return str(part)
+            rest = os.path.relpath(os.path.abspath(path), part)
+            return _link_within(os.path.join(parent, os.readlink(part), rest), folders)
+    return ""
 
 
 def _own_code() -> list[str]:

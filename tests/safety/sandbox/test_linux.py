@@ -234,6 +234,20 @@ async def test_more_folders_may_be_writable(run: Run, outside: Path, tmp_path: P
     assert (await run(f"touch {tmp_path}/missing/file")).exit_code != 0
 
 
+async def test_a_command_cannot_make_a_writable_folder_mean_another_one(
+    run: Run, workspace: Path, outside: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (workspace / "build").mkdir()
+    (tmp_path / "named").symlink_to(workspace / "build")
+    settings = {"writable": ["build", "build/sub", str(tmp_path / "named")]}
+    (outside / "sub").mkdir()
+    assert (await run(f"rmdir build && ln -s {outside} build", **settings)).exit_code == 0
+    result = await run("touch build/a build/sub/b; touch ../named/c; touch here", **settings)
+    assert (result.exit_code, seen(outside), seen(outside / "sub")) == (0, ["file", "sub"], [])
+    assert seen(workspace) == ["build", "here"]
+    assert caplog.text.count(f"{workspace}/build is a link that they could have made") == 3
+
+
 async def test_a_workspace_of_its_own_is_where_commands_run_and_write(run: Run, workspace: Path, outside: Path) -> None:
     sandbox = LinuxSandbox(str(outside), LinuxSettings(workspace=str(workspace)))
     assert (await run("pwd; touch here", sandbox)).stdout == f"{workspace}\n"
@@ -412,3 +426,9 @@ def test_a_workspace_that_contains_what_aar_lives_on_holds_nothing(tmp_path: Pat
     config = AgentConfig().patched({"safety": {"sandbox": "linux"}})
     assert sandbox_for(config, str(tmp_path), home=str(home)).enforces_paths is False
     assert sandbox_for(config, str(tmp_path), home=str(tmp_path.parent / "b")).enforces_paths is True
+
+
+def test_a_workspace_that_is_a_file_is_refused_with_its_name(workspace: Path) -> None:
+    (workspace / "file").write_text("")
+    with pytest.raises(ConfigError, match="/file: this is no folder"):
+        LinuxSandbox(str(workspace), LinuxSettings(workspace="file"))
