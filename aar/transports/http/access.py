@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from aar.errors import ConfigError
 from aar.transports.http.refused import Refused
 
 __all__ = ["Access", "is_loopback"]
@@ -27,9 +29,11 @@ class Access:
 
     @classmethod
     def of(cls, token: str, origins: Iterable[str], hosts: Iterable[str]) -> Access:
-        """From names as people write them: in any case, origins with a slash at the end."""
-        named = frozenset(origin.lower().rstrip("/") for origin in origins)
-        return cls(token, named, frozenset(host.lower() for host in hosts))
+        """From names as people write them: in any case, origins with a slash at the end, hosts with a port.
+
+        Raises `ConfigError` for what no browser would send, since it would let nobody in without a word.
+        """
+        return cls(token, frozenset(map(_origin_of, origins)), frozenset(map(_host_of, hosts)))
 
     def check(self, headers: Mapping[str, str], *, needs_token: bool = True) -> None:
         """Raises `Refused`."""
@@ -83,6 +87,21 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _origin_of(written: str) -> str:
+    origin = written.lower().rstrip("/")
+    if origin in ("*", "null") or re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", origin):
+        return origin
+    raise ConfigError(f"{written!r} is no origin of web pages: write it like https://app.example.org, without a path.")
+
+
+def _host_of(written: str) -> str:
+    host = written.lower()
+    if not host or re.search(r"[/?#@\s]", host):
+        raise ConfigError(f"{written!r} is no name of a host: write it like build.example.org.")
+    name, _, port = host.partition(":")
+    return name if port.isdigit() else host
 
 
 def _name_of(host: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aar.errors import ConfigError
 from aar.testing import ScriptedProvider
 from aar.transports.http.access import Access, is_loopback
 from aar.transports.http.refused import Refused
@@ -148,3 +149,18 @@ def test_only_this_machine_can_reach_it(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "my-host", "", "*"])
 def test_others_may_reach_it(host: str) -> None:
     assert not is_loopback(host)
+
+
+def test_names_that_no_browser_would_send_are_refused_rather_than_never_met() -> None:
+    for origin in ("app.example.org", "https://app.example.org/page", "https://", "//app.example.org", "https:app", ""):
+        with pytest.raises(ConfigError, match="is no origin of web pages"):
+            Access.of("", [origin], [])
+    for host in ("http://my-host", "my-host/x", "me@my-host", ""):
+        with pytest.raises(ConfigError, match="is no name of a host"):
+            Access.of("", [], [host])
+
+
+def test_names_of_every_kind_are_taken_as_they_are_meant() -> None:
+    origins = {"*", "null", "http://localhost:3000", "chrome-extension://abc", "http://[::1]:80"}
+    access = Access.of("", [*origins, f"{PAGE.upper()}/"], ["*", "::1", "fe80::1%eth0", "My-Host:8080"])
+    assert access == Access("", frozenset({*origins, PAGE}), frozenset({"*", "::1", "fe80::1%eth0", "my-host"}))
