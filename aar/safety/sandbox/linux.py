@@ -120,7 +120,7 @@ class LinuxSandbox:
         return {"TERM": "xterm", **inherited}
 
     def _beside(self, cwd: str) -> list[Place]:
-        named = [os.path.join(cwd, os.path.expanduser(path)) for path in self._settings.writable]
+        named = [os.path.abspath(os.path.join(cwd, os.path.expanduser(path))) for path in self._settings.writable]
         there = [path for path in named if os.path.isdir(path)]
         held = [os.path.realpath(path) for path in (self.cwd, *there)]
         return [self._identified(path) for path in there if not self._is_led_elsewhere(path, held)]
