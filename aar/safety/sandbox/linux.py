@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import platform
@@ -27,6 +28,9 @@ INHERITED = ("PATH", "HOME", "TERM", "LANG")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 CAPABILITIES = (0, 1, 3, 4, 6, 7, 10)
 """Of root: those about owners and modes of files, user ids and low ports. None reaches beyond the walls."""
+
+PASSING = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EINTR, errno.EIO)
+"""What a command beside could bring about: no reason to run one without walls, not even where that is allowed."""
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +99,7 @@ class LinuxSandbox:
             try:
                 return await run(self._walls(folder))
             except NotConfined as error:
-                if not self._settings.allow_fallback or error.step == "places":
+                if not self._settings.allow_fallback or error.step == "places" or error.errno in PASSING:
                     raise
                 self._trouble = str(error.strerror)
                 logger.warning("A command runs without walls, as the settings allow: %s", error.strerror)

@@ -368,6 +368,17 @@ async def test_it_is_run_without_walls_where_the_settings_allow_that(
     assert "A command runs without walls" in caplog.text
 
 
+async def test_walls_that_fail_for_want_of_memory_or_descriptors_are_never_left_out(run: Run, workspace: Path) -> None:
+    class Exhausted(LinuxSandbox):
+        def _walls(self, folder: str) -> Any:
+            raise NotConfined(errno.ENFILE, "landlock")
+
+    sandbox = Exhausted(str(workspace), LinuxSettings(allow_fallback=True))
+    with pytest.raises(NotConfined):
+        await run("touch here", sandbox)
+    assert (seen(workspace), sandbox.enforces_paths) == ([], True)
+
+
 async def test_each_wall_that_fails_stops_the_command(run: Run, workspace: Path) -> None:
     for change, step in (
         ({"memory": 1 << 70}, "memory"),
