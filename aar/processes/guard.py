@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import signal
 import socket
 import subprocess
 import sys
@@ -54,6 +55,8 @@ class Guard:
         if self._requests is None:
             await self._start()
         assert self._requests is not None
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)  # a command may have stopped it
         await self._requests.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))])
 
     async def _start(self) -> None:
@@ -82,6 +85,7 @@ class Guard:
         if requests is not None:
             requests.close()
         if process is not None:
+            process.send_signal(signal.SIGCONT)
             with trio.CancelScope(shield=True):
                 with trio.move_on_after(STOP_SECONDS):
                     await process.wait()

@@ -106,3 +106,17 @@ async def test_who_kills_its_keeper_and_hides_its_marker_is_ended_by_the_guard()
         first = guard.pid
         assert await say("still here") == "still here\n"
         assert guard.pid == first
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_who_stops_the_guard_as_well_is_ended_with_the_next_command_or_the_scope(goes_on: bool) -> None:
+    hidden = "env -i setsid -f /bin/sh -c 'echo $$; trap : TERM; while :; do sleep 1000; done'"
+    guards = "$(awk '{print $4}' /proc/$PPID/stat)"
+    script = f"read pid < <({hidden}); echo $pid; kill -STOP {guards}; kill -KILL $PPID; sleep 1000"
+    with trio.fail_after(10):
+        async with open_guard():
+            finished = await run_command(["bash", "-c", script], cwd="/", env=ENV, timeout=60, output_limit=100)
+            if goes_on:
+                assert await say("on") == "on\n"
+                await has_ended(int(finished.stdout))
+        await has_ended(int(finished.stdout))
