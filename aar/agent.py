@@ -35,7 +35,7 @@ from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.providers import check_provider_name, open_provider
 from aar.providers.base import Provider
-from aar.runtime import Runtime, open_runtime, toolbox_for
+from aar.runtime import Runtime, check_function, check_given, open_runtime, toolbox_for
 from aar.tools.registry import ToolRegistry, ToolSpec
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ class Agent:
         mcp_servers: Sequence[McpServer] = (),
         options: Options | None = None,
     ) -> None:
+        check_given(config, provider, registry)
+        check_function("approval_callback", approval_callback)
         self.config = config or AgentConfig()
         self.cwd = os.path.realpath(cwd if cwd is not None else os.getcwd())
         if provider is None:
@@ -321,6 +323,8 @@ class Agent:
 
 
 def _parts(prompt: str | list[ContentBlock] | list[dict[str, Any]]) -> str | list[ContentBlock]:
+    if not isinstance(prompt, str | Sequence):
+        raise TypeError(f"a prompt is text or a list of content blocks, not {prompt!r}")
     return prompt if isinstance(prompt, str) else UserMessage.of(list(prompt)).parts
 
 

@@ -52,6 +52,8 @@ __all__ = [
     "Store",
     "ToolRegistry",
     "brought_by_extensions",
+    "check_function",
+    "check_given",
     "check_provider",
     "checked_id",
     "editor_mcp_servers",
@@ -114,6 +116,7 @@ async def open_runtime(
     they are trusted, of the project, unless the settings say no. An error of the block's own leaves it as it is; one
     that no service could contain leaves it in an exception group.
     """
+    check_given(config, provider, tools)
     config, home, journals = config or AgentConfig(), home or aar_home(), Journals()
     async with _open_ground(build_provider) as ground:
         supervisor, registry = ground.supervisor, ground.registry
@@ -140,6 +143,32 @@ async def open_runtime(
             finally:
                 with trio.CancelScope(shield=True):
                     await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
+
+
+def check_given(config: object, provider: object, tools: object) -> None:
+    """Raises `TypeError` for settings, a model or tools of a wrong kind, before a session stumbles on them.
+
+    It shows none of them, for there may be keys in them.
+    """
+    if config is not None and not isinstance(config, AgentConfig):
+        raise TypeError(f"config must be an AgentConfig(...), not {_kind(config)}")
+    if isinstance(provider, str | dict | ProviderConfig):
+        raise TypeError(
+            f"provider must be an open provider, not {_kind(provider)}: to choose one by its settings, say "
+            'AgentConfig(provider=ProviderConfig(name="anthropic"))'
+        )
+    if tools is not None and not isinstance(tools, ToolRegistry):
+        raise TypeError(f"tools must come in a ToolRegistry, not {_kind(tools)}")
+
+
+def _kind(given: object) -> str:
+    return f"something of type {type(given).__name__}"
+
+
+def check_function(name: str, given: object) -> None:
+    """Raises `TypeError`."""
+    if given is not None and not callable(given):
+        raise TypeError(f"{name} must be a function, not {given!r}")
 
 
 class _Ground(NamedTuple):

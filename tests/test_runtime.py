@@ -6,10 +6,11 @@ import pytest
 import trio
 import trio.testing
 
+import aar
 from aar.errors import ActorStopped, RestartLimit
 from aar.journal.jsonl import JsonlStore
 from aar.kernel import Child, Restart
-from aar.messages.settings import AgentConfig, ToolConfig
+from aar.messages.settings import AgentConfig, ProviderConfig, ToolConfig
 from aar.runtime import open_runtime, reading_rule, session_store, toolbox_for
 from aar.testing import ScriptedProvider, open_test_runtime
 from aar.tools.registry import ToolRegistry
@@ -175,3 +176,24 @@ async def test_work_beside_the_services_is_done_once_and_its_error_ends_nothing_
         await trio.testing.wait_all_tasks_blocked()
         assert [one.name for one in runtime.statistics()] == ["approvals", "sessions", "waits"]
     assert done == ["failed", "worked", "ended"]
+
+
+async def test_settings_models_and_tools_of_a_wrong_kind_are_refused_with_what_is_wanted(tmp_path) -> None:
+    for wrong, wanted in (
+        ({"config": {"max_steps": 2}}, r"config must be an AgentConfig\(\.\.\.\), not something of type dict$"),
+        ({"provider": "anthropic"}, r"to choose one by its settings, say AgentConfig\(provider=ProviderConfig\(name="),
+        ({"provider": ProviderConfig()}, "provider must be an open provider"),
+        ({"tools": [print]}, "tools must come in a ToolRegistry"),
+    ):
+        with pytest.raises(TypeError, match=wanted):
+            async with open_runtime(**wrong, home=tmp_path):
+                pass
+        named = {"registry" if name == "tools" else name: value for name, value in wrong.items()}
+        for embed in (aar.Agent, aar.WebTransport, aar.create_asgi_app, aar.create_acp_asgi_app):
+            with pytest.raises(TypeError, match=wanted):
+                embed(**named)
+    for embed in (aar.Agent, aar.WebTransport, aar.create_asgi_app, aar.create_acp_asgi_app):
+        with pytest.raises(TypeError, match="approval_callback must be a function, not 5"):
+            embed(approval_callback=5)
+    with pytest.raises(TypeError, match="a prompt is text or a list of content blocks, not 5"):
+        await aar.Agent(provider=ScriptedProvider(), home=tmp_path).run(5)

@@ -29,11 +29,12 @@ class Access:
 
     @classmethod
     def of(cls, token: str, origins: Iterable[str], hosts: Iterable[str]) -> Access:
-        """From names as people write them: in any case, origins with a slash at the end, hosts with a port.
+        """From names as people write them: one or several, in any case, `https://a.example/` and `host:80` as well.
 
         Raises `ConfigError` for what no browser would send, since it would let nobody in without a word.
         """
-        return cls(token, frozenset(map(_origin_of, origins)), frozenset(map(_host_of, hosts)))
+        pages, names = ([one] if isinstance(one, str) else one for one in (origins, hosts))
+        return cls(token, frozenset(map(_origin_of, pages)), frozenset(map(_host_of, names)))
 
     def check(self, headers: Mapping[str, str], *, needs_token: bool = True) -> None:
         """Raises `Refused`."""

@@ -50,6 +50,7 @@ class Measured:
             return message
 
         try:
+            _check_declared(scope)
             messages = await _in_time(note)
             await check_values(messages[0]["body"])
         except Refused as refused:
@@ -61,6 +62,17 @@ class Measured:
             return messages.pop() if messages else await receive()
 
         await self._app(scope, again, send)
+
+
+def _check_declared(scope: Any) -> None:
+    """Who says beforehand that it is too large need not send it. Raises `Refused`."""
+    for name, value in scope.get("headers", ()):
+        if name.lower() == b"content-length" and value.isdigit() and (len(value) > 18 or int(value) > MOST_BODY):
+            raise _too_large()
+
+
+def _too_large() -> Refused:
+    return Refused(413, f"A request may have {MOST_BODY // 1024**2} MiB at most")
 
 
 async def _in_time(receive: Receive) -> list[Any]:
@@ -78,6 +90,6 @@ async def _whole(receive: Receive) -> list[Any]:
             return [{"type": "http.request", "body": bytes(body), "more_body": True}, message]
         body += message.get("body", b"")
         if len(body) > MOST_BODY:
-            raise Refused(413, f"A request may have {MOST_BODY // 1024**2} MiB at most")
+            raise _too_large()
         if not message.get("more_body", False):
             return [{"type": "http.request", "body": bytes(body), "more_body": False}]

@@ -10,7 +10,7 @@ from aar.agent import ApprovalCallback
 from aar.config import aar_home, merge_config
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
-from aar.runtime import Provider, Store, ToolRegistry, session_store
+from aar.runtime import Provider, Store, ToolRegistry, check_function, check_given, session_store
 from aar.transports.runs.host import Host, Setup
 
 __all__ = ["embedded_host"]
@@ -28,7 +28,12 @@ def embedded_host(
     mcp_servers: Iterable[McpServer],
 ) -> Host:
     """Without `config` the user's file counts. Sessions work in `cwd`, by default the folder of now, and are kept in
-    `store`, by default where the settings say. Nothing is read or opened before the host begins."""
+    `store`, by default where the settings say. Nothing is read or opened before the host begins.
+
+    Raises `TypeError` for something of a wrong kind.
+    """
+    check_given(config, provider, registry)
+    check_function("approval_callback", approval_callback)
     servers = tuple(mcp_servers)
     folder, own_home = os.path.realpath(cwd if cwd is not None else os.getcwd()), home or aar_home()
 

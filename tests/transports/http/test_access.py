@@ -164,3 +164,7 @@ def test_names_of_every_kind_are_taken_as_they_are_meant() -> None:
     origins = {"*", "null", "http://localhost:3000", "chrome-extension://abc", "http://[::1]:80"}
     access = Access.of("", [*origins, f"{PAGE.upper()}/"], ["*", "::1", "fe80::1%eth0", "My-Host:8080"])
     assert access == Access("", frozenset({*origins, PAGE}), frozenset({"*", "::1", "fe80::1%eth0", "my-host"}))
+
+
+def test_one_name_need_not_be_in_a_list() -> None:
+    assert Access.of("", PAGE, "my-host") == Access.of("", [PAGE], ["my-host"])

@@ -93,3 +93,20 @@ async def test_whoever_has_sent_all_of_it_is_refused_at_once(autojump_clock: Any
     started = trio.current_time()
     await Measured(trio.sleep_forever)({"type": "http", "method": "POST"}, receive, send)  # type: ignore[arg-type]
     assert (told[0]["status"], trio.current_time() - started) == (413, 0)
+
+
+async def test_what_says_beforehand_that_it_is_too_large_is_not_waited_for(autojump_clock: Any) -> None:
+    told: list[Any] = []
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    async def inner(*_: Any) -> None:
+        raise AssertionError
+
+    for length in (b"%d" % (MOST_BODY + 1), b"9" * 5_000):
+        started = trio.current_time()
+        scope = {"type": "http", "method": "POST", "path": "/chat", "headers": [(b"content-length", length)]}
+        await Measured(inner)(scope, trio.sleep_forever, send)
+        assert (refusal(told), trio.current_time() - started < 5) == ((413, "A request may have 16 MiB at most"), True)
+        told.clear()
