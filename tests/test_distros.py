@@ -13,7 +13,7 @@ from aar.distros import DistroError, Distros, download, install_path, set_up
 from aar.messages.settings import WslSandbox
 from aar.transports.cli.app import run_command
 from aar.transports.cli.lines import Lines
-from aar.transports.cli.sandbox import make, remake, show
+from aar.transports.cli.sandbox import make, remake, show, walls
 from aar.transports.program.screen import Screen
 
 WSL = r"""#!/bin/sh
@@ -94,6 +94,13 @@ def test_systems_without_wsl_say_so(command: list[str], code: int, capfd: pytest
     assert run_command(["sandbox", *command]) == code
     out, err = capfd.readouterr()
     assert (out, "which only Windows has. On Linux say" in err) == ("", True)
+    assert ("This kernel can put up its walls (Landlock, ABI " in err) is (code == 0)
+
+
+def test_what_the_sandbox_linux_needs_is_looked_for_in_the_kernel() -> None:
+    assert [walls(abi).partition(" (")[0] for abi in (3, 7)] == ["This kernel can put up its walls"] * 2
+    for abi, why in ((0, "no Landlock"), (1, "(ABI 1) is too old"), (2, "(ABI 2) is too old")):
+        assert (why in walls(abi), walls(abi).endswith("be asked about.")) == (True, True)
 
 
 @pytest.mark.covers("SBX-18")
