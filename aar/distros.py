@@ -1,4 +1,4 @@
-"""The Linux distribution of the sandbox `wsl`: made, looked at and thrown away. Windows only.
+"""The Linux distribution of the sandbox `wsl`: made, looked at and thrown away. Windows only, but for `walls`.
 
 Tested against a stand-in for `wsl.exe`; it has not been run on Windows itself.
 """
@@ -17,9 +17,10 @@ from aar.messages.settings import WslSandbox
 from aar.processes.command import Finished
 from aar.processes.environment import child_environment
 from aar.processes.plain import run_plain
+from aar.safety.sandbox.landlock import SAFE_SINCE, landlock_abi
 from aar.safety.sandbox.wsl import wsl_program
 
-__all__ = ["DistroError", "Distros", "download", "install_path", "set_up"]
+__all__ = ["DistroError", "Distros", "download", "install_path", "set_up", "walls"]
 
 LOOK_SECONDS, CHANGE_SECONDS, RUN_SECONDS = 10.0, 600.0, 120.0
 PRE_INSTALL_SECONDS, PACKAGES_SECONDS = 60.0, 600.0
@@ -171,3 +172,13 @@ def _every_tenth(tell: Tell) -> Callable[[int, int], Awaitable[None]]:
             await tell(f"  {tenths * 10} %")
 
     return progress
+
+
+def walls(abi: int | None = None) -> str:
+    """What the sandbox `linux` is worth under a kernel whose Landlock is of this `abi`, by default this one's."""
+    abi = landlock_abi() if abi is None else abi
+    if abi == 0:
+        return "This kernel has no Landlock: commands would run there without walls, and be asked about."
+    if abi < SAFE_SINCE:
+        return f"This kernel's Landlock (ABI {abi}) is too old to hold all writing: commands would be asked about."
+    return f"This kernel can put up its walls (Landlock, ABI {abi})."

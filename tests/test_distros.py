@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from aar.distros import DistroError, Distros, download, install_path, set_up
+from aar.distros import DistroError, Distros, download, install_path, set_up, walls
 from aar.messages.settings import WslSandbox
 from aar.transports.cli.app import run_command
 from aar.transports.cli.lines import Lines
-from aar.transports.cli.sandbox import make, remake, show, walls
+from aar.transports.cli.sandbox import make, remake, show
 from aar.transports.program.screen import Screen
 
 WSL = r"""#!/bin/sh

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 
 from aar.display import one_line, plain
-from aar.distros import DistroError, Distros, install_path, set_up
+from aar.distros import DistroError, Distros, install_path, set_up, walls
 from aar.messages.settings import WslSandbox
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
@@ -18,7 +18,7 @@ from aar.transports.program.home import home_folder
 from aar.transports.program.screen import Screen
 from aar.transports.program.settings import loaded_settings
 
-__all__ = ["make", "remake", "reset", "setup", "show", "status", "walls"]
+__all__ = ["make", "remake", "reset", "setup", "show", "status"]
 
 NO_WINDOWS = "aar sandbox manages a distribution of WSL, which only Windows has."
 INSTEAD = 'On Linux say {"safety": {"sandbox": "linux"}}: it needs no setup.'
@@ -64,21 +64,8 @@ async def _notice() -> int:
     look = look_for(screen, is_terminal=screen.err_is_terminal)
     await screen.tell(look.styled(f"{NO_WINDOWS} {INSTEAD}", "yellow") + "\n")
     if sys.platform == "linux":
-        from aar.safety.sandbox.landlock import landlock_abi
-
-        await screen.tell(f"{walls(landlock_abi())}\n")
+        await screen.tell(f"{walls()}\n")
     return DONE
-
-
-def walls(abi: int) -> str:
-    """What the sandbox `linux` is worth under a kernel whose Landlock is of this `abi`."""
-    from aar.safety.sandbox.landlock import SAFE_SINCE
-
-    if abi == 0:
-        return "This kernel has no Landlock: commands would run there without walls, and be asked about."
-    if abi < SAFE_SINCE:
-        return f"This kernel's Landlock (ABI {abi}) is too old to hold all writing: commands would be asked about."
-    return f"This kernel can put up its walls (Landlock, ABI {abi})."
 
 
 def _is_windows() -> bool:
