@@ -129,16 +129,28 @@ async def test_characters_that_are_cut_between_two_reads_stay_whole() -> None:
     assert "".join(reported) == finished.stdout
 
 
-async def test_live_output_is_both_streams_and_ends_at_the_limit() -> None:
+async def test_live_output_is_both_streams_and_ends_at_the_limit(tmp_path: Path) -> None:
     reported: list[str] = []
-    await run_command(
-        ["sh", "-c", "echo err >&2; yes | head -c 1000000"],
-        cwd="/",
-        env=ENV,
-        timeout=60,
-        output_limit=500,
-        report=reported.append,
-    )
+    gate = tmp_path / "gate"  # the flood begins when the first line was seen: two pipes have no order of their own
+    os.mkfifo(gate)
+    opened = os.open(gate, os.O_RDWR)
+
+    def report(text: str) -> None:
+        if not reported:
+            os.write(opened, b"go\n")
+        reported.append(text)
+
+    try:
+        await run_command(
+            ["sh", "-c", f"echo err >&2; read _ < {gate}; yes | head -c 1000000"],
+            cwd="/",
+            env=ENV,
+            timeout=60,
+            output_limit=500,
+            report=report,
+        )
+    finally:
+        os.close(opened)
     assert len("".join(reported)) == 500
     assert "err\n" in "".join(reported)
 
