@@ -104,8 +104,9 @@ async def test_a_server_at_an_address_that_is_killed_and_started_again_is_used_a
                 await told(session, "is connected now")
                 await session.prompt("use it again")
     results = [event.output for event in facts_of(session) if isinstance(event, ToolResult)]
-    lost = "McpUnavailable: MCP server 'it' was lost: the connection was closed. It is tried again by itself"
-    assert results == ["Echo: one", f"Error [exception]: {lost}", "Echo: three"]
+    assert (results[0], results[2:]) == ("Echo: one", ["Echo: three"])
+    lost = "Error [exception]: McpUnavailable: MCP server 'it' "  # was lost, or, noticed before, is not there
+    assert results[1].startswith((f"{lost}was lost", f"{lost}is not there"))
     gc.collect()  # what is left behind is found here, and not in some other test
 
 
