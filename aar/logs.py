@@ -29,18 +29,18 @@ NOISY = ("httpx2", "httpcore2", "h11", "h2", "hpack", "trio", "hypercorn", "urwi
 SPOKEN_FOR = ("mcp",)
 """Loggers of libraries whose trouble is told by us, in a sentence: they speak only at DEBUG."""
 
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_LOOKS_LIKE_A_KEY = re.compile(
+# Patterns are text until a record needs them: compiling them takes longer than the rest of this import.
+_STEERING = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+_LOOKS_LIKE_A_KEY = (
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bAIza[A-Za-z0-9_-]{30,}|\bgh[pousr]_[A-Za-z0-9]{20,}"
     r"|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bhf_[A-Za-z0-9]{20,}|\bxox[a-z]-[\w-]{10,}|\bA[KS]IA[A-Z0-9]{16}\b"
     r"|\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"  # a JSON web token
     r"|(?i:(?<=bearer ))[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<=://)[^/?#\s@:]*:[^/?#\s@]+(?=@)"  # the login of an address
 )
-_IS_CALLED_A_KEY = re.compile(
-    r"((?:api[-_]?key|access[-_]token|auth[-_]token|client[-_]secret|password|authorization)[\"']?\s*[:=]\s*[\"']?"
-    r"(?:basic |bearer )?)(?=[^\s\"'&,;)]*\d)[^\s\"'&,;)]{8,}",  # with a digit, as words of a sentence have none
-    re.IGNORECASE,
+_IS_CALLED_A_KEY = (
+    r"(?i)((?:api[-_]?key|access[-_]token|auth[-_]token|client[-_]secret|password|authorization)[\"']?\s*[:=]\s*[\"']?"
+    r"(?:basic |bearer )?)(?=[^\s\"'&,;)]*\d)[^\s\"'&,;)]{8,}"  # with a digit, as words of a sentence have none
 )
 
 
@@ -82,8 +82,8 @@ def session_logger(name: str, *, session_id: str, trace_id: str) -> logging.Logg
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` without these values, whole or cut short, and without anything that looks like a key or is called one."""
-    text = _LOOKS_LIKE_A_KEY.sub(MASK, without_secrets(text, secrets))
-    return _IS_CALLED_A_KEY.sub(rf"\1{MASK}", text)
+    text = re.sub(_LOOKS_LIKE_A_KEY, MASK, without_secrets(text, secrets))
+    return re.sub(_IS_CALLED_A_KEY, rf"\1{MASK}", text)
 
 
 class RedactingFormatter(logging.Formatter):
@@ -94,7 +94,7 @@ class RedactingFormatter(logging.Formatter):
         self.secrets = frozenset(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        return _STEERING.sub(_escaped, redact(super().format(record), self.secrets))
+        return re.sub(_STEERING, _escaped, redact(super().format(record), self.secrets))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name is logging's
         """One record is one line, so that no message can pass for another record; a traceback keeps its lines."""

@@ -32,13 +32,12 @@ _VENDORS = (
     "ANTHROPIC|CLAUDE|OPENAI|AZURE_OPENAI|AZURE_AI|OPENROUTER|GEMINI|GENERIC|GOOGLE_AI|GOOGLE_GENAI|MISTRAL|GROQ|COHERE"
     "|DEEPSEEK|XAI|GROK|TOGETHER|FIREWORKS|PERPLEXITY|CEREBRAS|NVIDIA|REPLICATE|HF|HUGGINGFACE|OLLAMA|DASHSCOPE|MOONSHOT"
 )
-_SECRET = re.compile(
+_SECRET = (  # patterns are text until the first command needs them
     rf".*_API_?(?:KEYS?|TOKEN)(?:_\d+)?|(?:{_VENDORS})(?:_\w+)?_(?:KEYS?|TOKENS?|SECRETS?)"
-    r"(?:_(?!FILE$|PATH$|NAME$)\w+)?",
-    re.DOTALL,
+    r"(?:_(?!FILE$|PATH$|NAME$)\w+)?"
 )
-_ENDPOINT = re.compile(rf"(?:{_VENDORS})(?:_\w+)?_(?:ENDPOINT|BASE_URL|API_BASE|URL|HOST)")
-_LOGIN = re.compile(r"(?:(?<=://)|^)[^/?#\s]*@|[?#].*", re.DOTALL)  # and what follows the path, where keys may stand
+_ENDPOINT = rf"(?:{_VENDORS})(?:_\w+)?_(?:ENDPOINT|BASE_URL|API_BASE|URL|HOST)"
+_LOGIN = r"(?s)(?:(?<=://)|^)[^/?#\s]*@|[?#].*"  # and what follows the path, where keys may stand
 
 
 def child_environment(
@@ -52,7 +51,7 @@ def child_environment(
     source = os.environ if base is None else base
     kept = frozenset(keep)
     passed = {
-        name: _LOGIN.sub("", value) if _ENDPOINT.fullmatch(name) and name not in kept else value
+        name: re.sub(_LOGIN, "", value) if re.fullmatch(_ENDPOINT, name) and name not in kept else value
         for name, value in source.items()
         if name in kept or not (_is_secret(name) or (name, value) == NO_PLUGINS)
     }
@@ -62,4 +61,4 @@ def child_environment(
 def _is_secret(name: str) -> bool:
     upper = name.upper()
     ours = upper.startswith("AAR_") and upper.endswith(("_TOKEN", "_KEY", "_SECRET"))
-    return ours or upper == "API_KEY" or upper in PROVIDER_SECRETS or bool(_SECRET.fullmatch(upper))
+    return ours or upper == "API_KEY" or upper in PROVIDER_SECRETS or bool(re.fullmatch(_SECRET, upper, re.DOTALL))

@@ -14,14 +14,15 @@ _UNSEEN = (  # nothing, or a blank, stands where these are
     "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 
-_HIDDEN = re.compile(f"[{_CONTROLS}{_BIDI}{_SURROGATES}{_UNSEEN}]")
-_ANSI = re.compile(
+# Patterns are text until they are needed: compiling them takes longer than the rest of an import.
+_HIDDEN = f"[{_CONTROLS}{_BIDI}{_SURROGATES}{_UNSEEN}]"
+_ANSI = (
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # OSC and its kin, only when they end on this line
     r"|\x1b[ -/]*[0-Z\\^-~]"  # two or three bytes: character sets, save, restore
 )
-_LOOSE = re.compile(f"[{_CONTROLS}{_BIDI}]")
-_LONE = re.compile(f"[{_SURROGATES}]")
+_LOOSE = f"[{_CONTROLS}{_BIDI}]"
+_LONE = f"[{_SURROGATES}]"
 
 
 def visible(text: str) -> str:
@@ -29,7 +30,7 @@ def visible(text: str) -> str:
 
     Newlines and tabs stay. For questions that a person has to answer.
     """
-    return _HIDDEN.sub(_escaped, text)
+    return re.sub(_HIDDEN, _escaped, text)
 
 
 def one_line(text: str) -> str:
@@ -42,13 +43,13 @@ def plain(text: str) -> str:
 
     A carriage return becomes a line end, so that no later text can overwrite what was shown.
     """
-    without = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _LONE.sub("\ufffd", _LOOSE.sub("", without))
+    without = re.sub(_ANSI, "", text).replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(_LONE, "\ufffd", re.sub(_LOOSE, "", without))
 
 
 def plain_json(text: str) -> str:
     """The same JSON with every character that `visible` would escape written as JSON escapes it (`\\u009b`)."""
-    return _HIDDEN.sub(_escaped_for_json, text)
+    return re.sub(_HIDDEN, _escaped_for_json, text)
 
 
 def _escaped_for_json(match: re.Match[str]) -> str:
