@@ -28,6 +28,7 @@ FACES = [
     "editor",
     "extensions",
     "client",
+    "handle",
     "engine",
     "display",
 ]  # each may use what stands after it
