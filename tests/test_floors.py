@@ -16,7 +16,7 @@ MODULES = {name.removesuffix(".__init__"): path for name, path in SOURCES.items(
 
 GROUND = ["messages", "errors", "groups", "_version"]
 NEIGHBOURS = ["kernel", "journal", "providers", "tools", "processes", "safety", "hooks", "config", "prompt", "usage"]
-NEIGHBOURS += ["attachments", "logs", "mcp"]
+NEIGHBOURS += ["attachments", "logs", "mcp", "conditions"]
 FACES = [
     "testing",
     "agent",
@@ -26,13 +26,14 @@ FACES = [
     "runtime",
     "catalogue",
     "editor",
+    "companion",
     "extensions",
     "client",
     "handle",
     "engine",
     "display",
 ]  # each may use what stands after it
-FOR_TRANSPORTS = ["config", "prompt", "usage", "attachments", "logs"]
+FOR_TRANSPORTS = ["config", "prompt", "usage", "attachments", "logs", "conditions"]
 ROOMS = {  # of transports: those with a way in, which do not know one another, and then those that they share
     "cli": ["program"],
     "acp": ["stdio", "program"],
