@@ -216,14 +216,15 @@ class _Extending:
         if not config.extensions.enabled:
             return Additions()
         look = partial(may_have_extensions, self._home, cwd)
-        if not await trio.to_thread.run_sync(look, abandon_on_cancel=True, limiter=self._looks):
+        wanted = config.extensions.builtin
+        if not wanted and not await trio.to_thread.run_sync(look, abandon_on_cancel=True, limiter=self._looks):
             return Additions()
         from aar.extensions.binding import additions_of
         from aar.extensions.loading import Loader
 
         if self._loader is None:
             self._loader = Loader(self._home, self._start)
-        loaded, problems = await self._loader.load(cwd)
+        loaded, problems = await self._loader.load(cwd, builtin=wanted)
         return additions_of(loaded, journal, config, problems)
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -242,11 +243,12 @@ async def brought_by_extensions(config: AgentConfig, toolbox: ToolRegistry, *, h
     """What a session in this folder would get from extensions. Those that may run are loaded for it, and let go."""
     if not config.extensions.enabled:
         return Brought()
-    if not await trio.to_thread.run_sync(may_have_extensions, home, cwd, abandon_on_cancel=True):
+    wanted = config.extensions.builtin
+    if not wanted and not await trio.to_thread.run_sync(may_have_extensions, home, cwd, abandon_on_cancel=True):
         return Brought()
     from aar.extensions.looking import load_extensions
 
-    loaded, problems = await load_extensions(home, cwd)
+    loaded, problems = await load_extensions(home, cwd, builtin=wanted)
     found = [one.api for one in loaded if one.api is not None]
     tools = {spec.name: spec for one in found for spec in one.tools}
     refused = add_tools(toolbox, tools.values(), config)

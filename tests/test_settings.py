@@ -83,7 +83,7 @@ DEFAULTS: dict[str, Any] = {
         "reserve_tokens": 512,
         "reserve_cost_fraction": 0.1,
     },
-    "extensions": {"enabled": True, "replace_tools": []},
+    "extensions": {"enabled": True, "builtin": [], "replace_tools": []},
     "max_steps": 50,
     "timeout": 0.0,
     "max_retries": 3,

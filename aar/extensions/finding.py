@@ -1,4 +1,7 @@
-"""Which extensions there are: those of installed packages, of the user, and of a project. Nothing of them runs here."""
+"""Which extensions there are: shipped ones, those of installed packages, of the user, and of a project.
+
+Nothing of them runs here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from typing import Any, Literal, NamedTuple
 
 from aar.config.extensions import GROUP, ExtensionFolder, extension_folders, has_entry_points, site_folders
 
-__all__ = ["Found", "Tier", "find_extensions", "in_force"]
+__all__ = ["BUILTIN", "Found", "Tier", "find_extensions", "in_force"]
+
+BUILTIN = {"companion": "aar.companion.extension:register"}
+"""What comes with Aar and is loaded where the settings name it."""
 
 MOST_IN_A_FOLDER = 200
 
@@ -18,11 +24,11 @@ _NAME = re.compile(
     r"[^\W_][\w.-]{0,63}"
 )  # what people are asked to trust by its name must not look like something else
 
-Tier = Literal["entrypoint", "user", "project"]
+Tier = Literal["builtin", "entrypoint", "user", "project"]
 
 
 class Found(NamedTuple):
-    """`path` is a file or folder, or `module:function` of an installed package.
+    """`path` is a file or folder, or `module:function` of Aar or an installed package.
 
     `project` is the folder of the project it belongs to; such an extension runs only when it is trusted.
     """
@@ -32,11 +38,22 @@ class Found(NamedTuple):
     path: str
     project: Path | None = None
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether it is imported as any module is, and not read file by file."""
+        return self.source in ("builtin", "entrypoint")
 
-def find_extensions(home: Path, cwd: str | Path, *, folders: Iterable[ExtensionFolder] | None = None) -> list[Found]:
-    """All extensions, the ones that win last. `folders` stand in for those of the user and the project. Blocking."""
+
+def find_extensions(
+    home: Path, cwd: str | Path, *, folders: Iterable[ExtensionFolder] | None = None, builtin: Iterable[str] = ()
+) -> list[Found]:
+    """All extensions, the ones that win last, with those shipped ones that `builtin` names. Blocking.
+
+    `folders` stand in for those of the user and the project.
+    """
     places = extension_folders(home, cwd) if folders is None else folders
-    return [*_installed(cwd), *(one for place in places for one in _in_folder(place))]
+    shipped = [Found(name, "builtin", BUILTIN[name]) for name in dict.fromkeys(builtin) if name in BUILTIN]
+    return [*shipped, *_installed(cwd), *(one for place in places for one in _in_folder(place))]
 
 
 def in_force(found: Iterable[Found]) -> list[Found]:

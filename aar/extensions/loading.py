@@ -17,7 +17,7 @@ from aar.errors import AarError, ExtensionError
 from aar.extensions.api import Contributions, ExtensionAPI
 from aar.extensions.bus import EventBus
 from aar.extensions.calling import call_within
-from aar.extensions.finding import Found, find_extensions, in_force
+from aar.extensions.finding import BUILTIN, Found, find_extensions, in_force
 from aar.extensions.importing import SourceModules
 from aar.extensions.sources import Source, read_source
 from aar.extensions.trust import TrustFile
@@ -66,9 +66,13 @@ class Loader:
         for modules in self._modules:
             modules.close()
 
-    async def load(self, cwd: str) -> tuple[list[Loaded], list[str]]:
-        """Those that are in force in this folder, in the order of their tiers, and what people should be told."""
-        trusted = await trio.to_thread.run_sync(self._trusted, cwd, abandon_on_cancel=True, limiter=self._looks)
+    async def load(self, cwd: str, *, builtin: Sequence[str] = ()) -> tuple[list[Loaded], list[str]]:
+        """Those that are in force in this folder, in the order of their tiers, and what people should be told.
+
+        `builtin` are names of shipped extensions that are wanted.
+        """
+        look = partial(self._trusted, cwd, builtin)
+        trusted = await trio.to_thread.run_sync(look, abandon_on_cancel=True, limiter=self._looks)
         loaded: dict[int, Loaded] = {}
 
         async def load(place: int, found: Found, source: Source | None) -> None:
@@ -81,12 +85,12 @@ class Loader:
         failed = [f"Extension {one.found.name!r} could not be loaded: {one.error}" for one in done if one.error]
         return [one for one in done if one.api is not None], [*trusted.problems, *failed]
 
-    def _trusted(self, cwd: str) -> Trusted:
+    def _trusted(self, cwd: str, builtin: Sequence[str]) -> Trusted:
         """An extension that may not run takes nobody's place: a project must not switch off what its user has."""
         sources: dict[Found, Source | None] = {}
         untrusted: list[str] = []
-        problems: list[str] = []
-        for found in find_extensions(self._home, cwd):
+        problems = [_no_such(name) for name in builtin if name not in BUILTIN]
+        for found in find_extensions(self._home, cwd, builtin=builtin):
             try:
                 source = _source_of(found)
                 if source is not None and not TrustFile(self._home).covers(found, source.digest):
@@ -141,7 +145,11 @@ class Loader:
 
 
 def _source_of(found: Found) -> Source | None:
-    return None if found.source == "entrypoint" else read_source(Path(found.path), project=found.project)
+    return None if found.is_installed else read_source(Path(found.path), project=found.project)
+
+
+def _no_such(name: str) -> str:
+    return f"`extensions.builtin` names {name!r}, which does not come with Aar. There is: {', '.join(sorted(BUILTIN))}."
 
 
 def _untrusted(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import trio
 
 from aar.config.extensions import ExtensionFolder
 from aar.errors import AarError, ExtensionError
-from aar.extensions.finding import Found, find_extensions
+from aar.extensions.finding import BUILTIN, Found, find_extensions
 from aar.extensions.loading import Loaded, Loader
 from aar.extensions.sources import Source, read_source
 from aar.extensions.trust import TrustFile
@@ -19,16 +19,17 @@ __all__ = ["Listed", "Places", "chosen_source", "inspect_extension", "list_exten
 
 
 class Places(NamedTuple):
-    """Where to look. Folders that are given stand in for the usual ones."""
+    """Where to look. Folders that are given stand in for the usual ones; `builtin` are shipped ones that are on."""
 
     home: Path
     cwd: str
     user_folder: Path | None = None
     project_folder: Path | None = None
+    builtin: Sequence[str] = ()
 
     def find(self) -> list[Found]:
         """Blocking."""
-        return find_extensions(self.home, self.cwd, folders=self._folders())
+        return find_extensions(self.home, self.cwd, folders=self._folders(), builtin=self.builtin)
 
     def _folders(self) -> list[ExtensionFolder] | None:
         if self.user_folder is None and self.project_folder is None:
@@ -60,7 +61,7 @@ def list_extensions(places: Places) -> list[Listed]:
 
 
 def _state(places: Places, found: Found) -> str:
-    if found.source == "entrypoint":
+    if found.is_installed:
         return "ready"
     try:
         source = read_source(Path(found.path), project=found.project)
@@ -70,7 +71,11 @@ def _state(places: Places, found: Found) -> str:
 
 
 async def inspect_extension(places: Places, name: str) -> Loaded:
-    """Load the one of this name that a session would get. Raises `ExtensionError` when there is none or it fails."""
+    """Load the one of this name that a session would get, or a shipped one that is off.
+
+    Raises `ExtensionError` when there is none or it fails.
+    """
+    places = places._replace(builtin=tuple(BUILTIN))
     listed = await trio.to_thread.run_sync(list_extensions, places, abandon_on_cancel=True)
     named = [one for one in listed if one.found.name == name]
     ready = [one.found for one in named if one.state == "ready"]
@@ -88,7 +93,7 @@ async def inspect_extension(places: Places, name: str) -> Loaded:
 
 
 def _trusted_source(places: Places, found: Found) -> Source | None:
-    if found.source == "entrypoint":
+    if found.is_installed:
         return None
     source = read_source(Path(found.path), project=found.project)
     if not TrustFile(places.home).covers(found, source.digest):  # it has changed meanwhile
@@ -104,11 +109,11 @@ def _why_not(name: str, named: Sequence[Listed]) -> str:
     return f"Extension {name!r} cannot be loaded: {named[-1].state}"
 
 
-async def load_extensions(home: Path, cwd: str) -> tuple[list[Loaded], list[str]]:
+async def load_extensions(home: Path, cwd: str, *, builtin: Sequence[str] = ()) -> tuple[list[Loaded], list[str]]:
     """What a session in this folder would get, and what its user should be told."""
     loader = Loader(home, lambda name, work: None)
     try:
-        return await loader.load(cwd)
+        return await loader.load(cwd, builtin=builtin)
     finally:
         loader.close()
 

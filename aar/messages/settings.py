@@ -218,9 +218,10 @@ class GuardrailsConfig(Settings):
 
 
 class ExtensionConfig(Settings):
-    """`replace_tools` are names of tools whose place those of extensions may take."""
+    """`builtin` names shipped extensions to load. `replace_tools`: tools whose place those of extensions may take."""
 
     enabled: bool = True
+    builtin: list[str] = []
     replace_tools: list[str] = []
 
 

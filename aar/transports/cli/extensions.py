@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trio
 
+from aar.config import merge_config
 from aar.display import one_line, plain
 from aar.errors import AarError, ExtensionError
 from aar.extensions.finding import Found
@@ -35,7 +36,9 @@ def listing(*, user_dir: Path | None, project_dir: Path | None) -> int:
 
     async def work() -> int:
         screen = Screen()
-        places = Places(home_folder(), here(), user_dir, project_dir)
+        home = home_folder()
+        wanted = merge_config().config.extensions.builtin
+        places = Places(home, here(), user_dir, project_dir, wanted)
         listed = await trio.to_thread.run_sync(list_extensions, places, abandon_on_cancel=True)
         await screen.say(_table(listed) if listed else "No extensions found.\n")
         return DONE
