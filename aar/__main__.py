@@ -24,7 +24,7 @@ def main() -> None:
 
             os.environ.setdefault(*NO_PLUGINS)
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run_to_code`: nothing has begun yet
-            gc.set_threshold(100_000, 20, 20)  # modules make many objects and no garbage: looking for it takes time
+            gc.disable()  # modules make many objects and no garbage; `run_to_code` has it looked for again
             from aar.transports.cli.app import run_command
 
             code = run_command(sys.argv[1:])

@@ -13,6 +13,7 @@ import trio
 from aar.display import plain
 from aar.errors import AarError, ClientGone, ConfigError, InvalidMessage
 from aar.groups import leaves
+from aar.transports.program.garbage import collect_once_started
 from aar.transports.program.sentences import sentence
 
 __all__ = [
@@ -66,9 +67,17 @@ def run_to_code(work: Callable[[], Awaitable[int]]) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # without it Trio leaves Ctrl+C alone
     try:
-        return trio.run(work)
+        return trio.run(_beside_the_collector, work)
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:  # a wall: nothing but people is above us
         return _code_of(error)
+
+
+async def _beside_the_collector(work: Callable[[], Awaitable[int]]) -> int:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(collect_once_started)
+        code = await work()
+        nursery.cancel_scope.cancel()
+    return code
 
 
 def complain(text: str) -> None:

@@ -1,0 +1,147 @@
+"""From flags to a live session: the settings, the model, the runtime, the session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import trio
+
+from aar.client import SessionHandle, Sessions, opening_problems
+from aar.config import Loaded, secret_values
+from aar.errors import AarError, ConfigError, SessionNotFound
+from aar.logs import configure_logging
+from aar.messages.events import TurnEnded, UserMessage
+from aar.messages.mcp import McpServer
+from aar.messages.session import SessionInfo
+from aar.messages.settings import AgentConfig
+from aar.runtime import check_provider, open_runtime, session_store
+from aar.transports.program.exits import complain
+from aar.transports.program.finding import with_model
+from aar.transports.program.flags import Flags
+from aar.transports.program.home import home_folder
+from aar.transports.program.ids import Pages, whole_id
+from aar.transports.program.screen import Screen
+from aar.transports.program.servers import named_servers, tell_of_servers
+from aar.transports.program.settings import here
+
+__all__ = ["Conversation", "open_conversation", "two_sessions"]
+
+FORGETTING_TIMEOUT = 2.0  # seconds for deleting a session in which nothing was said
+
+
+class Conversation:
+    """A live session with the settings in force, until it is left for a new one.
+
+    `remark` says how it came to be, for people. `is_new`: it was begun here.
+    """
+
+    def __init__(
+        self, sessions: Sessions, handle: SessionHandle, config: AgentConfig, servers: tuple[McpServer, ...] = ()
+    ) -> None:
+        self._sessions = sessions
+        self._servers = servers
+        self.handle = handle
+        self.config = config
+        self.remark = ""
+        self.is_new = False
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it was begun here and nobody has said anything: it is not kept."""
+        return self.is_new and not any(isinstance(record.event, UserMessage) for record in self.handle.records())
+
+    async def switch_model(self, name: str) -> str:
+        """Use another model from the next step on; gives its label. Raises `ConfigError`."""
+        from aar.config.switching import model_patch
+
+        self.config = await self.handle.configure(model_patch(self.config, name))
+        return self.config.resolve_provider().label
+
+    async def start_over(self) -> str:
+        """Go on in a new session with the same settings. Gives the id of the one that was left.
+
+        Nothing happens, and it gives nothing, in a session in which nothing was said. What runs in the one that is left
+        is cancelled; standing approvals stay behind with it.
+        """
+        if self.is_blank:
+            return ""
+        left = self.handle
+        self.handle = await self._sessions.open(left.cwd, config=self.config, mcp_servers=self._servers)
+        self.is_new = True
+        await self._sessions.close(left.session_id)
+        return left.session_id
+
+    async def forget_if_blank(self) -> None:
+        """Nothing stays of a session in which nothing was said."""
+        if self.is_blank:
+            with trio.move_on_after(FORGETTING_TIMEOUT, shield=True), suppress(AarError):
+                await self._sessions.delete(self.handle.session_id)
+
+
+def two_sessions(flags: Flags) -> bool:
+    """Whether the flags ask for two sessions at once; then the user has been told."""
+    if flags.session is not None and flags.resume:
+        complain("--session and --continue name two sessions: give one of them.")
+        return True
+    return False
+
+
+@asynccontextmanager
+async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> AsyncIterator[Conversation]:
+    """The session that the flags ask for, in a runtime of its own, until the block is left.
+
+    Raises `SessionNotFound`, `SessionInUse` and whatever keeps a model from being used.
+    """
+    cwd, home = here(), home_folder()
+    servers = named_servers(flags.mcp, home)
+    config = await with_model(loaded.watched(), screen)
+    configure_logging(config.log_level, config.log_file, secrets=secret_values(config))  # a key may have been found
+    check_provider(config)
+    if not config.resolve_provider().api_key.isascii():
+        raise ConfigError("provider.api_key: has letters that no key has. Copy the key again.")
+    store = session_store(config, home=home, cwd=cwd)
+    async with open_runtime(config, store=store, home=home, extensions=True) as runtime:
+        conversation = await _session(runtime.sessions, flags, cwd, config, servers)
+        for problem in opening_problems(conversation.handle):
+            complain(problem)
+        await tell_of_servers(conversation.handle, servers)
+        try:
+            yield conversation
+        finally:
+            await conversation.forget_if_blank()
+
+
+async def _session(
+    sessions: Sessions, flags: Flags, cwd: str, config: AgentConfig, servers: tuple[McpServer, ...]
+) -> Conversation:
+    session_id, remark = flags.session, ""
+    if flags.resume:
+        newest = (await sessions.list(cwd=cwd, limit=1)).sessions
+        session_id = newest[0].session_id if newest else None
+        remark = "" if newest else "There is no session of this folder yet: this is a new one."
+    if session_id is None:
+        conversation = Conversation(sessions, await sessions.open(cwd, mcp_servers=servers), config, servers)
+        conversation.remark, conversation.is_new = remark, True
+        return conversation
+    try:
+        handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
+    except SessionNotFound:
+        session_id = await whole_id(session_id, _pages(sessions))
+        handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
+    conversation = Conversation(sessions, handle, config, servers)
+    conversation.remark = f"Resumed session {session_id}{_cut_off(handle)}"
+    return conversation
+
+
+def _cut_off(handle: SessionHandle) -> str:
+    ends = [record.event for record in handle.records() if isinstance(record.event, TurnEnded)]
+    return "\nIts last turn was interrupted." if ends and ends[-1].stop == "interrupted" else ""
+
+
+def _pages(sessions: Sessions) -> Pages:
+    async def page(cursor: str) -> tuple[list[SessionInfo], str]:
+        found = await sessions.list(cursor=cursor)
+        return found.sessions, found.cursor
+
+    return page
