@@ -218,9 +218,12 @@ class SessionHandle:
         """Change settings of this session from its next step or tool call on. Raises `InvalidSetting`."""
         return await self._ref.ask(Configure(patch=patch))
 
-    async def adopt(self, facts: list[Event]) -> int:
-        """Record facts that were made elsewhere."""
-        return await self._ref.ask(Adopt(facts=facts))
+    async def adopt(self, facts: list[Event], *, after_seq: int | None = None) -> int:
+        """Record facts that were made elsewhere.
+
+        Raises `SessionError` during a turn, and when `after_seq` is not the newest fact.
+        """
+        return await self._ref.ask(Adopt(facts=facts, after_seq=after_seq))
 
     # --- approvals ---
 

@@ -7,7 +7,7 @@ journal: text that was cut, a result for every call, `turn_ended`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, assert_never
 
 import trio
@@ -23,7 +23,7 @@ from aar.actors.workbench import Workbench
 from aar.errors import AarError, SequenceConflict, SessionClosed, SessionError, StoreError
 from aar.kernel import Envelope, Mailbox
 from aar.kernel.alone import errors_alone
-from aar.messages.events import ApprovalResolved, Event
+from aar.messages.events import ApprovalResolved, SessionEvent
 from aar.messages.session import (
     Adopt,
     AskMcp,
@@ -205,12 +205,12 @@ class _Conversation:
                 envelope.reply(await self._queue.clear(self._running_id))
             case Configure(patch=patch):
                 envelope.reply(await apply_patch(self._bench, patch))
-            case AutoApprove(entry=entry):
-                await self._stand(ApprovalResolved(decision="allow", scope="session", by="client", key=entry))
-            case Revoke(entry=entry):
-                await self._stand(ApprovalResolved(decision="revoked", scope="session", by="client", key=entry))
-            case Adopt(facts=facts):
-                envelope.reply(await self._adopt(facts))
+            case AutoApprove(entry=entry, by=by):
+                await self._stand(ApprovalResolved(decision="allow", scope="session", by=by, key=entry))
+            case Revoke(entry=entry, by=by):
+                await self._stand(ApprovalResolved(decision="revoked", scope="session", by=by, key=entry))
+            case Adopt() as adopt:
+                envelope.reply(await self._adopt(adopt))
             case Compact(instructions=instructions):
                 self._compact(instructions, envelope)
             case GetStatus() | ListQueue() | ListTools() | ListMcp() | AskMcp() | ListCommands() | RunCommand():
@@ -268,10 +268,14 @@ class _Conversation:
     async def _stand(self, fact: ApprovalResolved) -> None:
         await self._journal.append(fact.model_copy(update={"tool_name": fact.key.partition(":")[0]}))
 
-    async def _adopt(self, facts: Sequence[Event]) -> int:
+    async def _adopt(self, adopt: Adopt) -> int:
         if self._running is not None:
             raise SessionError("a turn is running: facts from elsewhere would get between its own")
-        await self._journal.append(*facts, turn_id="")
+        if adopt.after_seq not in (None, self._journal.seq):
+            raise SessionError("something was said meanwhile: look at it, and try again")
+        await self._journal.append(*adopt.facts, turn_id="")
+        if any(isinstance(fact, SessionEvent) for fact in adopt.facts):
+            await self._journal.append(header=True)  # a new name is to be seen in listings
         return self._journal.seq
 
     def _compact(self, instructions: str, envelope: Envelope[Any]) -> None:

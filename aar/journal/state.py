@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from aar.journal.store import Header, Stored
-from aar.journal.transcript import Transcript
+from aar.journal.transcript import REWOUND, Transcript
 from aar.messages.base import new_event_id, new_session_id
 from aar.messages.content import ContentBlock
 from aar.messages.events import (
@@ -39,7 +39,7 @@ from aar.messages.events import (
 from aar.messages.provider import History, NeutralMessage
 from aar.messages.settings import merge_settings
 
-__all__ = ["Session", "Standing", "cut_results", "fork", "state_after"]
+__all__ = ["RENAMED", "Session", "Standing", "cut_results", "fork", "state_after"]
 
 _STATES: dict[str, AgentState] = {
     "end_turn": AgentState.COMPLETED,
@@ -53,6 +53,11 @@ _STATES: dict[str, AgentState] = {
     "interrupted": AgentState.ERROR,
 }
 E = TypeVar("E", bound=Event)
+
+RENAMED = "renamed"
+"""The action of a `session` fact that gives the session the name `data.name`, or takes it away."""
+
+_OPENINGS = ("started", "resumed", "forked")
 
 
 def state_after(stop: str) -> AgentState:
@@ -291,12 +296,21 @@ class Session:
             self.state = AgentState.WAITING_FOR_TOOL
 
     def _opened(self, event: SessionEvent) -> None:
-        if event.action in ("started", "resumed", "forked"):
+        if event.action in _OPENINGS:
             self.patch = {}
             self.standing = Standing()
+        elif event.action == RENAMED:
+            self._rename(str(event.data.get("name", "")))
         for name in ("cwd", "forked_from"):
             if name in event.data:
                 self.metadata[name] = event.data[name]
+
+    def _rename(self, name: str) -> None:
+        """A name stands for the title; without one the next turn finds a title anew."""
+        for field_name in ("name", "title"):
+            self.metadata.pop(field_name, None)
+            if name:
+                self.metadata[field_name] = name
 
     def _clear(self, event: PromptsCleared) -> None:
         for turn_id in event.data.get("turn_ids", list(self.queued)):
@@ -338,13 +352,22 @@ def fork(parent: Session, at_message: int | None = None) -> list[Event]:
 
 def _all_in_force(parent: Session) -> list[Event]:
     """Everything but what belongs to the parent alone, and decisions that its newest opening has ended."""
-    opened = max((index for index, event in enumerate(parent.events) if isinstance(event, SessionEvent)), default=-1)
+    opened = max((index for index, event in enumerate(parent.events) if _is_opening(event)), default=-1)
     return [
         event
         for index, event in enumerate(parent.events)
-        if not isinstance(event, SessionEvent | PromptQueued)
+        if not isinstance(event, PromptQueued)
+        and (not isinstance(event, SessionEvent) or _is_rewind(event))
         and (index > opened or not isinstance(event, ConfigChanged | ApprovalResolved))
     ]
+
+
+def _is_opening(event: Event) -> bool:
+    return isinstance(event, SessionEvent) and event.action in _OPENINGS
+
+
+def _is_rewind(event: Event) -> bool:
+    return isinstance(event, SessionEvent) and event.action == REWOUND
 
 
 _SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult, ReasoningBlock, Compacted)
@@ -353,12 +376,15 @@ _SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult, ReasoningBlock, Co
 def _first_messages(parent: Session, count: int) -> list[Event]:
     kept: list[Event] = []
     transcript = Transcript()
+    is_rewound = any(map(_is_rewind, parent.events))
     for seq, event in enumerate(parent.events, start=1):
-        if isinstance(event, _SAID):
+        if isinstance(event, _SAID) or _is_rewind(event):
             transcript.apply(event, seq=seq)
-            if len(transcript) > count:
+            if len(transcript) > count and not is_rewound:
                 break
             kept.append(event)
+    if is_rewound:  # what was taken back is part of the copy, which ends where it was asked to
+        kept.append(SessionEvent(action=REWOUND, data={"messages": count}))
     copy = Session()
     copy.append(kept)
     return [*kept, *cut_results(copy, "The conversation was forked here, before this tool call was finished.")]

@@ -14,13 +14,17 @@ from aar.messages.events import (
     Compacted,
     Event,
     ReasoningBlock,
+    SessionEvent,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from aar.messages.provider import History, NeutralMessage, has_images
 
-__all__ = ["SUMMARY_TITLE", "UNANSWERED", "Transcript", "to_messages"]
+__all__ = ["REWOUND", "SUMMARY_TITLE", "UNANSWERED", "Transcript", "to_messages"]
+
+REWOUND = "rewound"
+"""The action of a `session` fact that takes the conversation back to its first `data.messages` messages."""
 
 SUMMARY_TITLE = "[Summary of the conversation so far]"
 UNANSWERED = "Error: this tool call was cancelled before it gave a result."
@@ -81,6 +85,8 @@ class Transcript:
                 self._reasoning.append({"type": "reasoning", "text": event.content, "data": event.data})
             case Compacted():
                 self._take_summary(event)
+            case SessionEvent() if event.action == REWOUND:
+                self._rewind(event.data.get("messages"))
             case _:
                 pass
 
@@ -145,7 +151,8 @@ class Transcript:
         text = [{"type": "text", "text": event.content}] if event.content else []
         blocks = [*reasoning, *text, *self._calls.values()]
         plain = not reasoning and not self._calls
-        self._settle("assistant", event.content if plain else blocks)
+        if blocks:  # an empty answer says nothing, and some providers refuse one
+            self._settle("assistant", event.content if plain else blocks)
         self._open_calls()
 
     def _take_user(self, event: UserMessage) -> None:
@@ -162,6 +169,19 @@ class Transcript:
         self._start_over()
         self._settle("user", f"{SUMMARY_TITLE}\n\n{event.summary}")
         for message, self._seq in rest:
+            self._settle(message["role"], message["content"])
+        self._seq = seq
+
+    def _rewind(self, count: object) -> None:
+        """Only the first so many messages count from now on, fewer where a call would lose its results."""
+        self._settle_everything()
+        end = len(self._settled)
+        keep = min(count, end) if type(count) is int and count >= 0 else end
+        while 0 < keep < end and self._joined[keep]:
+            keep -= 1
+        kept, seq = list(zip(self._settled[:keep], self._seqs[:keep], strict=True)), self._seq
+        self._start_over()
+        for message, self._seq in kept:
             self._settle(message["role"], message["content"])
         self._seq = seq
 

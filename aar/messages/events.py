@@ -213,7 +213,10 @@ class ErrorEvent(Event):
 
 
 class SessionEvent(Event):
-    """`action` is started, resumed or forked; transports add `ended`, which is not stored."""
+    """`action` is started, resumed, forked, rewound or renamed; transports add `ended`, which is not stored.
+
+    A rewound session goes on from its first `data.messages` messages; a renamed one has the name `data.name`.
+    """
 
     type: Literal["session"] = "session"
     action: str = ""

@@ -139,6 +139,7 @@ class AutoApprove(Command):
 
     type: Literal["auto_approve"] = "auto_approve"
     entry: str
+    by: str = "client"
 
 
 class Revoke(Command):
@@ -146,13 +147,18 @@ class Revoke(Command):
 
     type: Literal["revoke"] = "revoke"
     entry: str
+    by: str = "client"
 
 
 class Adopt(Command, Request[int]):
-    """Record facts that were made elsewhere, as they are. Answered with the newest `seq`; refused during a turn."""
+    """Record facts that were made elsewhere, as they are. Answered with the newest `seq`; refused during a turn.
+
+    With `after_seq` it is refused when that is not the newest fact: what is added was made from what was known then.
+    """
 
     type: Literal["adopt"] = "adopt"
     facts: list[SerializeAsAny[Event]]
+    after_seq: int | None = None
 
 
 class Compact(Command, Request[Compacted]):

@@ -14,6 +14,7 @@ from aar.errors import (
     WouldDeadlock,
 )
 from aar.journal.jsonl import JsonlStore
+from aar.journal.revision import dropping, renamed
 from aar.messages.events import (
     AssistantMessage,
     PromptQueued,
@@ -328,6 +329,36 @@ async def test_facts_from_elsewhere_do_not_get_between_those_of_a_turn(live) -> 
         await provider.reached(1)
         with pytest.raises(SessionError, match="a turn is running"):
             await session.adopt([UserMessage(content="x")])
+
+
+async def test_facts_made_from_what_was_known_are_refused_when_more_is_known(live) -> None:
+    async with live(ScriptedProvider().text("yes"), settings()) as session:
+        seq = session.seq
+        assert await session.adopt([UserMessage(content="a")], after_seq=seq) == seq + 1
+        with pytest.raises(SessionError, match="something was said meanwhile"):
+            await session.adopt([UserMessage(content="b")], after_seq=seq)
+
+
+async def test_a_rewound_session_goes_on_from_what_is_left(live, problems_of) -> None:
+    provider = ScriptedProvider().text("one").text("two").text("three")
+    async with live(provider, settings()) as session:
+        await session.prompt("a")
+        await session.prompt("b")
+        await session.adopt([dropping(session.snapshot().transcript, 2)], after_seq=session.seq)
+        await session.prompt("c")
+        assert [message["content"] for message in provider.requests[2].messages] == ["a", "one", "c"]
+        assert problems_of(provider.requests[2].messages) == []
+
+
+async def test_a_new_name_is_listed_at_once_and_kept(tmp_path) -> None:
+    store = JsonlStore(tmp_path / "sessions")
+    async with open_test_runtime(ScriptedProvider().text("hello"), settings(), store=store, home=tmp_path) as runtime:
+        session = await runtime.sessions.open(str(tmp_path))
+        await session.adopt([renamed("my work")])
+        assert [entry.title for entry in (await runtime.sessions.list()).sessions] == ["my work"]
+        await session.prompt("hi")
+        assert session.metadata["name"] == session.metadata["title"] == "my work"
+    assert (await store.load(session.session_id)).header.metadata["name"] == "my work"
 
 
 # --- summaries --------------------------------------------------------------------------------
