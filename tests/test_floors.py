@@ -35,7 +35,8 @@ FACES = [
 ]  # each may use what stands after it
 FOR_TRANSPORTS = ["config", "prompt", "usage", "attachments", "logs", "conditions"]
 ROOMS = {  # of transports: those with a way in, which do not know one another, and then those that they share
-    "cli": ["program"],
+    "cli": ["terminal", "program"],
+    "fullscreen": ["terminal", "program"],
     "acp": ["stdio", "program"],
     "acp_http": ["runs", "http", "program"],
     "web": ["runs", "http", "program"],
@@ -43,6 +44,7 @@ ROOMS = {  # of transports: those with a way in, which do not know one another, 
     "runs": ["http", "program"],
     "http": ["program"],
     "stdio": [],
+    "terminal": ["program"],
     "program": [],
 }
 COMMANDS = "aar.transports.cli.commands"  # opens each way in

@@ -19,6 +19,7 @@ import trio
 from aar.transports.cli.editing import EditedLine, Pressed, keys_in
 from aar.transports.cli.lines import Lines
 from aar.transports.program.screen import Screen
+from aar.transports.program.signals import obey
 
 __all__ = ["LineEditor"]
 
@@ -95,16 +96,9 @@ async def _watch(signals: AsyncIterator[int], mode: _KeyMode, drawing: _Drawing)
     async for number in signals:
         if number in (signal.SIGTSTP, signal.SIGQUIT):
             mode.restore()
-            _obey(number)
+            obey(number)
         mode.set()
         await drawing.draw()
-
-
-def _obey(number: int) -> None:
-    """What the system would have done with this signal. Comes back when the program goes on."""
-    ours = signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    signal.signal(number, ours)
 
 
 class _KeyMode:

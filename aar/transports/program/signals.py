@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import trio
 
-__all__ = ["leave_on_signals", "watch_signals"]
+__all__ = ["leave_on_signals", "obey", "watch_signals"]
 
 
 def _ending() -> list[signal.Signals]:
@@ -47,3 +47,10 @@ async def watch_signals(end: Callable[[int], None], *, task_status: trio.TaskSta
                 os._exit(128 + number)
             is_ending = True
             end(number)
+
+
+def obey(number: int) -> None:
+    """What the system would have done with this signal. Comes back when the program goes on."""
+    ours = signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    signal.signal(number, ours)

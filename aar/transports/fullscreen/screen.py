@@ -1,0 +1,186 @@
+"""Where everything stands: regions from the theme, with a place for a modal over them and for a bar below the chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import urwid
+
+from aar.messages.themes import Region, Theme
+from aar.transports.fullscreen.keys import bound
+
+__all__ = ["Board", "Places"]
+
+Act = Callable[[str], None]
+INPUT_ROWS, FOOTER_ROWS = 5, 3  # unless the theme says
+
+
+class Places(Protocol):
+    """The widgets of the regions. `footer_rows` says how many lines the footer needs at this width."""
+
+    header: urwid.Widget
+    chat: urwid.Widget
+    thinking: urwid.Widget
+    input: urwid.Widget
+    footer: urwid.Widget
+
+    def footer_rows(self, columns: int) -> int: ...
+
+
+class Board(urwid.WidgetWrap[urwid.Widget]):
+    """The whole screen. Keys go to the modal, the bar and the input, in this order; `act` gets those of the table."""
+
+    def __init__(self, places: Places, theme: Theme, act: Act) -> None:
+        self._places = places
+        self._theme = theme
+        self._act = act
+        self._bar: urwid.Widget | None = None
+        self._modal: tuple[urwid.Widget, int, int] | None = None
+        self.is_thinking_shown = theme.fixed_layout.thinking_panel.enabled
+        self._laid_out_for = (0, 0)
+        super().__init__(urwid.SolidFill())
+
+    def selectable(self) -> bool:
+        return True
+
+    # --- what is shown ---
+
+    def use_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self._rebuild()
+
+    def show_thinking(self, shown: bool) -> None:
+        """Without the panel the chat has its columns."""
+        self.is_thinking_shown = shown
+        self._rebuild()
+
+    def show_bar(self, bar: urwid.Widget | None) -> None:
+        self._bar = bar
+        self._rebuild()
+
+    @property
+    def modal(self) -> urwid.Widget | None:
+        return self._modal[0] if self._modal is not None else None
+
+    def open_modal(self, widget: urwid.Widget, *, width: int, height: int) -> None:
+        self._modal = (widget, width, height)
+        self._rebuild()
+
+    def close_modal(self) -> None:
+        self._modal = None
+        self._rebuild()
+
+    # --- laying out ---
+
+    def _rebuild(self) -> None:
+        self._laid_out_for = (0, 0)
+        self._invalidate()
+
+    def _lay_out(self, size: tuple[int, int]) -> None:
+        if size == self._laid_out_for:
+            return
+        self._laid_out_for = size
+        base: urwid.Widget = self._pile(size)
+        if self._modal is not None:
+            widget, width, height = self._modal
+            frame = urwid.AttrMap(urwid.LineBox(widget), "modal")
+            base = urwid.Overlay(
+                frame, base, "center", ("relative", width), "middle", ("relative", height), min_width=20, min_height=5
+            )
+        self._w = base
+
+    def _pile(self, size: tuple[int, int]) -> urwid.Widget:
+        rows: list[Any] = []
+        left = size[1]
+        for region in self._regions():
+            if not region.visible:
+                continue
+            if rows:
+                rows.append((1, self._separator(region.name)))
+                left -= 1
+            if region.name == "body":
+                rows.append(self._body(size[0]))
+                if self._bar is not None:
+                    rows.append(("pack", self._bar))
+                continue
+            needed = min(self._rows_of(region, size[0]), max(1, left - 2))
+            rows.append((needed, getattr(self._places, region.name)))
+            left -= needed
+        return urwid.Pile(rows) if rows else urwid.SolidFill()
+
+    def _regions(self) -> list[Region]:
+        return self._theme.fixed_layout.regions
+
+    def _rows_of(self, region: Region, columns: int) -> int:
+        says = "regions" in self._theme.fixed_layout.model_fields_set and region.size
+        if says:
+            return int(says)
+        if region.name == "footer":
+            return min(FOOTER_ROWS, self._places.footer_rows(columns))
+        return INPUT_ROWS if region.name == "input" else region.size or 1
+
+    def _separator(self, below: str) -> urwid.Widget:
+        bar, name = (self._theme.footer, "footer") if below in ("input", "footer") else (self._theme.header, "header")
+        return urwid.AttrMap(urwid.SolidFill(bar.separator.character), f"{name}.separator")
+
+    def _body(self, columns: int) -> urwid.Widget:
+        panel = self._theme.fixed_layout.thinking_panel
+        width = min(panel.width, columns // 2)
+        if not self.is_thinking_shown or width < 10:
+            return urwid.AttrMap(self._places.chat, "body")
+        chat = ("weight", 1, self._places.chat)
+        edge = (1, urwid.AttrMap(urwid.SolidFill("│"), "thinking.border"))
+        thoughts = (width - 1, self._places.thinking)
+        sides: list[Any] = [thoughts, edge, chat] if panel.side == "left" else [chat, edge, thoughts]
+        return urwid.AttrMap(urwid.Columns(sides), "body")
+
+    # --- drawing, keys and the mouse ---
+
+    def render(self, size: Any, focus: bool = False) -> urwid.Canvas:
+        self._lay_out(size)
+        self._focus_input()
+        return super().render(size, focus)
+
+    def keypress(self, size: Any, key: str) -> str | None:
+        self._lay_out(size)
+        binding = bound(key)
+        if binding is not None and binding.everywhere:
+            self._act(binding.action)
+            return None
+        if self._modal is not None:
+            self._press_in_modal(size, key)
+            return None
+        if self._bar is not None and self._bar.selectable():
+            unused = self._bar.keypress((size[0],), key)
+            if unused is None:
+                return None
+        if binding is not None:
+            self._act(binding.action)
+            return None
+        self._focus_input()
+        return super().keypress(size, key)
+
+    def _press_in_modal(self, size: tuple[int, int], key: str) -> None:
+        assert self._modal is not None
+        if self._w.selectable() and self._modal[0].selectable():
+            unused = self._w.keypress(size, key)
+            if unused is None:
+                return
+        if key == "esc":
+            self.close_modal()
+
+    def mouse_event(self, size: Any, event: str, button: int, col: int, row: int, focus: bool) -> bool | None:
+        """A click moves no focus: whoever types goes on in the input."""
+        self._lay_out(size)
+        taken = self._w.mouse_event(size, event, button, col, row, focus)
+        self._focus_input()
+        self._invalidate()
+        return taken
+
+    def _focus_input(self) -> None:
+        pile = self._w
+        if isinstance(pile, urwid.Pile):
+            for place, (widget, _) in enumerate(pile.contents):
+                if widget is self._places.input and pile.focus_position != place:
+                    pile.focus_position = place
