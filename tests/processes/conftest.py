@@ -14,7 +14,7 @@ STUBBORN = {
     "forked twice": f"( ( setsid sh -c '{STAY}' & ) & ); sleep 1000",
     "forked twice and deaf": f"( ( setsid sh -c '{DEAF}' & ) & ); sleep 1000",
     "without environment": f"env -i setsid -f /bin/sh -c '{STAY}'; sleep 1000",
-    "leader gone": f"setsid -f sh -c '{STAY}'",
+    "leader gone": f"setsid -f sh -c '{STAY}'; read go",
     "stopped": "sh -c 'echo $$; kill -STOP $$; sleep 1000' & wait",
     "always forking": "setsid -f sh -c 'trap \"\" TERM; echo $$; while :; do sh -c :; done'; sleep 1000",
     "nested sessions": f"setsid -f setsid -w setsid -w sh -c '{STAY}'; sleep 1000",

@@ -14,6 +14,7 @@ import trio
 from aar.processes.group import open_process
 from aar.processes.guard import open_guard
 from aar.processes.orphans import reap_stale
+from tests.processes.standing import told_where_it_stands
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -25,9 +26,10 @@ from aar.processes.guard import open_guard
 
 async def main(command):
     async with open_guard() as guard:
-        async with open_process(["bash", "-c", command], cwd="/", env=child_environment()) as process:
+        async with open_process(["bash", "-c", command], cwd="/", env=child_environment(), stdin="pipe") as process:
             stays = (await process.stdout.receive_some()).decode().strip()
-            if command.startswith("setsid -f") and not command.endswith("; sleep 1000"):
+            if command.endswith("; read go"):
+                await process.stdin.aclose()  # not earlier: what Aar has read while it started does not come again
                 await trio.lowlevel.wait_readable(process._control)  # its exit status stays unread
             print(stays, process.pid, guard.pid, flush=True)
             await trio.sleep_forever()
@@ -112,7 +114,8 @@ async def test_nothing_is_alive_soon_after_aar_was_killed(stubborn: str) -> None
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     try:
-        stays, leader, guard = [int(word) for word in (await first_line(aar.stdout)).split()]
+        with told_where_it_stands(aar.pid, seconds=60):
+            stays, leader, guard = [int(word) for word in (await first_line(aar.stdout)).split()]
         keeper = parent_of(leader)
         aar.kill()
         with trio.fail_after(3):
