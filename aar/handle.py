@@ -214,6 +214,14 @@ class SessionHandle:
         """
         return (await self._ref.ask(RunCommand(name=name, arguments=arguments))).text
 
+    async def run_shell(self, command: str) -> str:
+        """What a shell command says that a person asked for, run as the tool `bash` would run it for the model.
+
+        It is under the same rules, and may be asked about: somebody has to attend the session. Leaving early ends it.
+        Raises `ToolError` when it may not run, `SessionError` during a turn.
+        """
+        return (await self._ref.ask(RunCommand(name="bash", arguments=command, is_shell=True))).text or ""
+
     async def configure(self, patch: dict[str, Any]) -> AgentConfig:
         """Change settings of this session from its next step or tool call on. Raises `InvalidSetting`."""
         return await self._ref.ask(Configure(patch=patch))

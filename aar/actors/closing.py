@@ -35,6 +35,8 @@ async def repair(journal: Journal) -> None:
     """Close a turn that a crash or a kill left open, so that the conversation can go on."""
     await journal.flush()
     if not (journal.session.turn_id or journal.session.open_calls):
+        if journal.session.open_questions:  # about a command beside the conversation
+            await journal.append(*withdrawn_questions(journal.session))
         return
     results = cut_results(journal.session, "Run interrupted before this tool call was finished.")
     error = ErrorEvent(message=INTERRUPTED, recoverable=True)

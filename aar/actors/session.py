@@ -20,7 +20,7 @@ from aar.actors.queueing import PromptQueue
 from aar.actors.running import RunningTurn, run_in_scope
 from aar.actors.turn import Controls
 from aar.actors.workbench import Workbench
-from aar.errors import AarError, SequenceConflict, SessionClosed, SessionError, StoreError
+from aar.errors import AarError, QueueFull, SequenceConflict, SessionClosed, SessionError, StoreError
 from aar.kernel import Envelope, Mailbox
 from aar.kernel.alone import errors_alone
 from aar.messages.events import ApprovalResolved, SessionEvent
@@ -50,6 +50,7 @@ from aar.providers.base import Provider
 __all__ = ["QUEUE_LIMIT", "session"]
 
 QUEUE_LIMIT = 32  # prompts that may wait in one session
+ASIDES_AT_ONCE = 4  # commands that people may have running beside the conversation
 NOTES_LIMIT = 64  # messages that may wait to be written; then the mailbox fills up
 
 logger = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ class _Conversation:
         self._queue = PromptQueue(bench.journal, queue_limit)
         self._to_write, self._notes = trio.open_memory_channel[Envelope[SessionCommand]](NOTES_LIMIT)
         self._being_written = 0
+        self._asides = 0
 
     async def serve(self, mailbox: Mailbox[SessionCommand]) -> None:
         self._nursery.start_soon(self._write_notes)
@@ -142,6 +144,8 @@ class _Conversation:
                 envelope.reply(self._bench.tools())
             case ListMcp() | AskMcp():
                 self._nursery.start_soon(self._bench.servers.answer, envelope)
+            case RunCommand(is_shell=True) as command:
+                self._nursery.start_soon(self._run_aside, command.arguments, envelope)
             case ListCommands() | RunCommand():
                 self._nursery.start_soon(self._bench.commands.answer, envelope)
             case Cancel() as cancel if self._is_running(cancel):
@@ -301,6 +305,18 @@ class _Conversation:
             self._running = None
         turn.envelope.fail(SessionError("the compaction was cancelled"))
         self._begin_next()
+
+    async def _run_aside(self, command: str, envelope: Envelope[Any]) -> None:
+        from aar.actors.aside import answer_aside  # people ask for one rarely
+
+        if self._running is not None:
+            envelope.fail(SessionError("a turn is running: wait for its end before you run a command"))
+        elif self._asides >= ASIDES_AT_ONCE:
+            envelope.fail(QueueFull(f"{self._asides} commands run already; wait until one of them is done"))
+        else:
+            self._asides += 1
+            await answer_aside(self._bench, command, envelope)
+            self._asides -= 1
 
     def _status(self) -> Status:
         fold = self._journal.session

@@ -249,7 +249,8 @@ class Session:
             case ProviderMeta():
                 self._count(event)
             case ApprovalRequested():
-                self.state = AgentState.WAITING_FOR_INPUT
+                if self.turn_id:
+                    self.state = AgentState.WAITING_FOR_INPUT
                 self.open_questions[event.tool_call_id] = event
             case ApprovalResolved():
                 self._resolved(event)

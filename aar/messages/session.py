@@ -241,11 +241,15 @@ class RunCommand(Command, Request[CommandReply]):
     """Run a slash command, beside whatever else runs. It is cancelled when its asker leaves.
 
     Raises `ExtensionError` when there is none of that name or it fails, `QueueFull` when too many run.
+
+    With `is_shell` a person wants to know what a shell command says: `arguments` go to the tool `bash`, under all
+    rules that it has when the model calls it. Raises `ToolError` when that may not run, `SessionError` during a turn.
     """
 
     type: Literal["run_command"] = "run_command"
     name: str
     arguments: str = ""
+    is_shell: bool = False
 
 
 SessionCommand = (
