@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
-from unicodedata import east_asian_width
 
 import trio
 
 from aar.client import SessionHandle
-from aar.display import one_line, visible
+from aar.display import one_line
 from aar.messages.approvals import DecisionName
 from aar.messages.events import ApprovalRequested, ApprovalResolved, Event, TurnEnded
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
 from aar.transports.program.screen import Screen
 
-__all__ = ["Approver", "described"]
+__all__ = ["Approver"]
 
 QUESTION = "Allow? [y]es / [n]o / [a]lways: "
-VALUE_LIMIT = 120  # characters of an argument inside the panel; a longer one stands whole above it
 PANEL_EDGES = 4
-MARK = "  │ "
-_WHOLE = ("command", "path")  # always inside, at any length
 _ANSWERS: dict[str, DecisionName] = {"y": "allow", "yes": "allow", "a": "allow_always", "always": "allow_always"}
 
 
@@ -101,73 +95,13 @@ class Approver:
             await self._screen.tell(QUESTION)
 
     async def _show(self, question: ApprovalRequested) -> None:
+        from aar.transports.terminal.arguments import described, long_arguments
+
         await self._screen.start_line()
         width = max(20, self._screen.width - PANEL_EDGES)
-        for name, text in _long_texts(question.arguments):
-            await self._screen.tell("\n".join([*_head(one_line(name), width), *_marked(text, width)]) + "\n")
+        for text in long_arguments(question.arguments, width):
+            await self._screen.tell(f"{text}\n")
         lines = [one_line(question.tool_name), described(question.arguments, width)]
         if question.reason:
             lines.append(f"Reason: {one_line(question.reason)}")
         await self._screen.tell(self._look.panel("Approval Required", "\n".join(lines), "yellow"))
-
-
-def described(arguments: dict[str, Any], width: int) -> str:
-    """The arguments for a panel with lines of `width` characters. None is cut: a long one is shown above instead.
-
-    A value that takes more than one line has a mark before each, also where a line is folded: it cannot look like
-    another argument, or like the reason for the question.
-    """
-    if not arguments:
-        return "  (no arguments)"
-    return "\n".join(_described(one_line(str(name)), _text_of(value), width) for name, value in arguments.items())
-
-
-def _described(name: str, text: str, width: int) -> str:
-    if not _is_inside(name, text):
-        text = f"({len(text)} chars, {text.count(chr(10)) + 1} lines — shown above)"
-    line = f"  {name}: {visible(text)}"
-    if "\n" not in line and _cells(line) <= width:
-        return line
-    return "\n".join([*_head(name, width), *_marked(text, width)])
-
-
-def _head(name: str, width: int) -> list[str]:
-    line = f"  {name}:"
-    return [line] if _cells(line) <= width else _marked(line.strip(), width)
-
-
-def _marked(text: str, width: int) -> list[str]:
-    """The lines of an untrusted text, each with a mark and none wider than `width`."""
-    lines = visible(text).expandtabs(4).split("\n")
-    return [MARK + piece for line in lines for piece in _folded(line, width - len(MARK))]
-
-
-def _folded(line: str, width: int) -> list[str]:
-    if line.isascii():
-        return [line[at : at + width] for at in range(0, len(line), width)] or [""]
-    pieces, used = [""], 0
-    for char in line:
-        used += _cells(char)
-        if used > width:
-            pieces.append("")
-            used = _cells(char)
-        pieces[-1] += char
-    return pieces
-
-
-def _cells(text: str) -> int:
-    """Columns that the text takes at most."""
-    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WFA" else 1 for char in text)
-
-
-def _long_texts(arguments: dict[str, Any]) -> list[tuple[str, str]]:
-    texts = [(str(name), _text_of(value)) for name, value in arguments.items()]
-    return [(name, text) for name, text in texts if not _is_inside(name, text)]
-
-
-def _is_inside(name: str, text: str) -> bool:
-    return name in _WHOLE or len(text) <= VALUE_LIMIT
-
-
-def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -38,16 +38,17 @@ class LineEditor:
         for text in history:
             self._remember(text)
 
-    async def read(self, prompt: str) -> str | None:
+    async def read(self, prompt: str, *, styled: str = "") -> str | None:
         """The next line; `None` for Ctrl+D on an empty one and at the end of the input.
 
-        A line that was typed before, while the terminal echoed it, is taken as it is.
+        A line that was typed before, while the terminal echoed it, is taken as it is. `styled` is the prompt as it is
+        written, with codes that take no room.
         """
         if self._lines.has_typed_line():
-            await self._screen.tell(prompt)
+            await self._screen.tell(styled or prompt)
             text = await self._lines.read()
         else:
-            text = await self._edited(prompt)
+            text = await self._edited(prompt, styled or prompt)
         if text is not None:
             self._remember(text)
         return text
@@ -57,9 +58,9 @@ class LineEditor:
         if text.strip() and "\n" not in text and self._history[-1:] != [text]:
             self._history = [*self._history[1 - _KEPT :], text]
 
-    async def _edited(self, prompt: str) -> str | None:
+    async def _edited(self, prompt: str, styled: str) -> str | None:
         line = EditedLine(self._history)
-        drawing = _Drawing(self._screen, prompt, line)
+        drawing = _Drawing(self._screen, prompt, styled, line)
         mode = _KeyMode(self._lines.descriptor)
         end = None
         try:
@@ -148,9 +149,10 @@ def _has_terminal(descriptor: int) -> bool:
 class _Drawing:
     """The prompt and the line on the screen, over as many rows as they need."""
 
-    def __init__(self, screen: Screen, prompt: str, line: EditedLine) -> None:
+    def __init__(self, screen: Screen, prompt: str, styled: str, line: EditedLine) -> None:
         self._screen = screen
         self._prompt = prompt
+        self._styled = styled
         self._line = line
         self._shown = prompt  # up to the cursor, as it was drawn last
         self._rows_below = 0
@@ -161,7 +163,7 @@ class _Drawing:
         whole = self._prompt + self._line.text.replace("\t", " ")
         last, column = _place(whole, width)
         row, at = _place(before, width)
-        codes = f"{_up(_place(self._shown, width)[0])}\r\x1b[J{whole}"
+        codes = f"{_up(_place(self._shown, width)[0])}\r\x1b[J{self._styled}{whole[len(self._prompt) :]}"
         codes += "\n" if last and not column else ""  # the terminal waits for one more character before it wraps
         codes += f"{_up(last - row)}\r" + (f"\x1b[{at}C" if at else "") if (row, at) != (last, column) else ""
         self._shown, self._rows_below = before, last - row

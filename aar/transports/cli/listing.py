@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from aar.display import plain
-from aar.errors import SessionNotFound
 from aar.messages.events import AgentState
 from aar.transports.program.screen import Screen
 
-__all__ = ["Entry", "Pages", "heading", "line", "whole_id"]
+__all__ = ["Entry", "heading", "line"]
 
 SHORT = 8  # characters of an id that a terminal shows
-LEAST = 4  # characters of an id that stand for the whole one, when no other begins with them
 _MADE_HERE = 16  # hexadecimal digits of an id that nobody chose
 _FOLDER = 24
 _QUIET = (AgentState.COMPLETED, AgentState.IDLE)
@@ -83,24 +80,3 @@ def _folder_width(screen: Screen) -> int:
 
 def _end_of(folder: str, wide: int) -> str:
     return folder if len(folder) <= wide else "…" + folder[1 - wide :]
-
-
-# --- ids that are not written out -------------------------------------------------------------
-
-Pages = Callable[[str], Awaitable[tuple[Any, str]]]
-"""A page of entries after a cursor, and the cursor of the next one; both may be empty."""
-
-
-async def whole_id(begun: str, pages: Pages) -> str:
-    """The only stored id that begins so. Raises `SessionNotFound` when there is none, or more than one."""
-    found: list[str] = []
-    cursor, is_first = "", True
-    while len(begun) >= LEAST and (is_first or cursor):
-        entries, cursor = await pages(cursor)
-        found += [entry.session_id for entry in entries if entry.session_id.startswith(begun)]
-        is_first = False
-    if len(found) > 1:
-        raise SessionNotFound(f"{len(found)} sessions begin with {begun}: give more of the id. {', '.join(found[:5])}")
-    if not found:
-        raise SessionNotFound(f"Session {begun} not found. `aar sessions` lists those that are stored.")
-    return found[0]

@@ -6,9 +6,12 @@ Takes text that is harmless already (`plain`, `visible`) and gives text to write
 from __future__ import annotations
 
 from io import StringIO
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aar.transports.program.screen import Screen
+
+if TYPE_CHECKING:
+    from aar.transports.terminal.slash import Table
 
 __all__ = ["Look", "look_for"]
 
@@ -20,6 +23,7 @@ class Look(Protocol):
     def markdown(self, text: str) -> str: ...
     def styled(self, text: str, style: str) -> str: ...
     def right(self, text: str, style: str = "dim") -> str: ...
+    def table(self, table: Table) -> str: ...
 
 
 def look_for(screen: Screen, *, is_terminal: bool) -> Look:
@@ -43,6 +47,9 @@ class PlainLook:
 
     def right(self, text: str, style: str = "dim") -> str:
         return f"{text:>{self._screen.width - 1}}\n" if self._is_terminal else f"{text}\n"
+
+    def table(self, table: Table) -> str:
+        return _rows(table)
 
 
 _CODES = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36", "bold": "1"}
@@ -81,6 +88,9 @@ class ColourLook:
     def right(self, text: str, style: str = "dim") -> str:
         return self.styled(f"{text:>{self._screen.width - 1}}", style) + "\n"
 
+    def table(self, table: Table) -> str:
+        return _rows(table)
+
     def _drawn(self, drawing: Any) -> str:
         from rich.console import Console
 
@@ -91,3 +101,11 @@ class ColourLook:
 
 def _lines(*parts: str) -> str:
     return "".join(f"{part}\n" for part in parts if part)
+
+
+def _rows(table: Table) -> str:
+    """Columns beside each other, the last one as long as it is."""
+    rows = [table.columns, *table.rows] if table.columns else [*table.rows]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)] if rows else []
+    lines = ["  ".join([*(f"{cell:{wide}}" for cell, wide in zip(row, widths, strict=False)), row[-1]]) for row in rows]
+    return "".join(f"{line.rstrip()}\n" for line in lines)

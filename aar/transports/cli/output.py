@@ -19,7 +19,7 @@ from aar.messages.events import (
     SessionEvent,
     ToolResult,
 )
-from aar.transports.cli.render import Renderer
+from aar.transports.cli.render import LineDrawing, Renderer
 from aar.transports.program.outcomes import response_of, tool_result_of
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import for_people
@@ -54,7 +54,7 @@ class TextReport:
     def __init__(self, screen: Screen, handle: SessionHandle, *, verbose: bool) -> None:
         self._screen = screen
         self._handle = handle
-        self._renderer = Renderer(screen, verbose=verbose, again=AGAIN)
+        self._renderer = Renderer(screen, LineDrawing(screen, verbose=verbose, again=AGAIN))
         self._nobody_was_asked = False
 
     async def begin(self) -> None:

@@ -6,7 +6,7 @@ Hints are shown as they come; the fact that follows holds all of them, so only w
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aar.display import plain
 from aar.messages.events import (
@@ -25,29 +25,44 @@ from aar.messages.events import (
 )
 from aar.transports.cli.look import look_for
 from aar.transports.program.screen import Screen
-from aar.transports.program.sentences import for_people
+from aar.transports.program.sentences import badges, cut, for_people, told_error
 from aar.usage import format_tokens
 
-__all__ = ["Renderer", "badges", "cut"]
+__all__ = ["AGAIN", "Drawing", "LineDrawing", "Renderer", "argument_text", "is_path"]
 
 ARGUMENT_LIMIT = 200  # characters of an argument that are shown
 RESULT_LIMIT = 500  # characters of a result that are shown
 PATH_LIMIT = 120  # a longer value with a slash is no path
 AGAIN = "You can type your message again to retry."
 
-_BADGES = {"read": "read", "write": "write", "execute": "exec", "network": "net", "external": "ext"}
+if TYPE_CHECKING:
+
+    class Drawing(Protocol):
+        """How what happens looks. Gives texts to write, each with its newline at the end; an empty one is not written.
+
+        With `shows_answers` or `shows_thoughts` off, text that comes in pieces is not written either.
+        """
+
+        shows_answers: bool
+        shows_thoughts: bool
+
+        def thinking(self) -> str: ...
+        def thought(self, text: str) -> str: ...
+        def thoughts(self, text: str) -> str: ...
+        def answer(self, text: str) -> str: ...
+        def called(self, call: ToolCall) -> str: ...
+        def result(self, result: ToolResult) -> str: ...
+        def spent(self, meta: ProviderMeta) -> str: ...
+        def error(self, error: ErrorEvent) -> str: ...
+        def note(self, text: str) -> str: ...
 
 
 class Renderer:
-    """Shows one session's records, in order."""
+    """Shows one session's records, in order: when something is to be seen. How it looks is the drawing's affair."""
 
-    def __init__(self, screen: Screen, *, verbose: bool = False, again: str = AGAIN) -> None:
-        """`again` says how to retry after an error that may pass."""
+    def __init__(self, screen: Screen, drawing: Drawing) -> None:
         self._screen = screen
-        self._again = again
-        self._verbose = verbose
-        self._out = look_for(screen, is_terminal=screen.out_is_terminal)
-        self._err = look_for(screen, is_terminal=screen.err_is_terminal)
+        self._drawing = drawing
         self._text = ""  # shown so far of the answer that is coming in
         self._thoughts = ""
         self._line_is_open = False
@@ -72,6 +87,11 @@ class Renderer:
                 await self._release()
                 await self._other(event)
 
+    async def _tell(self, text: str) -> None:
+        if text:
+            await self._screen.start_line()
+            await self._screen.tell(text)
+
     # --- text that comes in pieces ---
 
     async def _chunk(self, chunk: StreamChunk) -> None:
@@ -83,18 +103,23 @@ class Renderer:
             await self._end_answer_line()
 
     async def _think(self, text: str) -> None:
-        if not self._thoughts:
-            await self._screen.start_line()
-            await self._screen.tell(self._err.styled("▸ thinking", "dim") + "\n")
+        is_first = not self._thoughts
         self._thoughts += text
-        await self._screen.tell(self._err.styled(plain(text), "dim"))
+        if not self._drawing.shows_thoughts:
+            return
+        if is_first:
+            await self._tell(self._drawing.thinking())
+        await self._screen.tell(self._drawing.thought(plain(text)))
 
     async def _speak(self, text: str) -> None:
-        if not self._text:
+        is_first = not self._text
+        self._text += text
+        if not self._drawing.shows_answers:
+            return
+        if is_first:
             await self._screen.start_line()
             if self._screen.err_is_terminal:
                 await self._screen.tell("\n")
-        self._text += text
         self._line_is_open = not text.endswith("\n")
         await self._screen.say(plain(text))
 
@@ -110,21 +135,27 @@ class Renderer:
         await self._end_answer_line()
         self._text = self._thoughts = ""
         if was_shown:
-            await self._note("The connection broke; the answer begins anew:")
+            await self._tell(self._drawing.note("The connection broke; the answer begins anew:"))
 
     # --- the facts that hold all of it ---
 
     async def _reasoned(self, block: ReasoningBlock) -> None:
         missing = _missing(self._thoughts, block.content)
-        if missing and not self._text:
+        if not missing or self._text:
+            return
+        if self._thoughts:
             await self._think(missing)
             await self._screen.start_line()
+        else:
+            self._thoughts = block.content
+            await self._tell(self._drawing.thoughts(plain(block.content)))
 
     async def _said(self, message: AssistantMessage) -> None:
         missing = _missing(self._text, message.content)
         if not self._text and message.content:
-            await self._screen.start_line()
-            await self._screen.say(self._out.markdown(plain(message.content).rstrip("\n")))
+            if shown := self._drawing.answer(plain(message.content).rstrip("\n")):
+                await self._screen.start_line()
+                await self._screen.say(shown)
         elif missing == message.content:
             await self._end_answer_line()
         if self._text and missing:
@@ -135,80 +166,88 @@ class Renderer:
     async def _release(self) -> None:
         held, self._held = self._held, []
         for event in held:
-            if isinstance(event, ProviderMeta):
-                await self._spent(event)
+            if isinstance(event, ProviderMeta) and event.usage:
+                await self._tell(self._drawing.spent(event))
             elif isinstance(event, ToolCall):
-                await self._called(event)
+                await self._tell(self._drawing.called(event))
 
-    async def _spent(self, meta: ProviderMeta) -> None:
-        if meta.usage:
-            tokens = format_tokens(meta.usage.get("input_tokens", 0), meta.usage.get("output_tokens", 0))
-            await self._screen.start_line()
-            await self._screen.tell(self._err.right(f"({tokens})"))
+    async def _other(self, event: Event) -> None:
+        match event:
+            case ToolResult():
+                await self._tell(self._drawing.result(event))
+            case ErrorEvent() if event.data.get("near_budget"):
+                await self._tell(self._drawing.note(plain(event.message)))  # the turn goes on
+            case ErrorEvent():
+                await self._tell(self._drawing.error(event))
+            case Notice():
+                await self._tell(self._drawing.note(plain(for_people(event.text))))
+            case TurnEnded():
+                await self._end_answer_line()
+                self._text = self._thoughts = ""
 
-    # --- tools and the rest ---
 
-    async def _called(self, call: ToolCall) -> None:
+class LineDrawing:
+    """Lines, with panels around what tools gave and around errors: for `run` and `chat`."""
+
+    shows_answers = shows_thoughts = True
+
+    def __init__(self, screen: Screen, *, verbose: bool = False, again: str = AGAIN) -> None:
+        """`again` says how to retry after an error that may pass."""
+        self._again = again
+        self._verbose = verbose
+        self._out = look_for(screen, is_terminal=screen.out_is_terminal)
+        self._err = look_for(screen, is_terminal=screen.err_is_terminal)
+
+    def thinking(self) -> str:
+        return self._err.styled("▸ thinking", "dim") + "\n"
+
+    def thought(self, text: str) -> str:
+        return self._err.styled(text, "dim")
+
+    def thoughts(self, text: str) -> str:
+        return f"{self.thinking()}{self.thought(text.rstrip(chr(10)))}\n"
+
+    def answer(self, text: str) -> str:
+        return self._out.markdown(text)
+
+    def called(self, call: ToolCall) -> str:
         name = plain(call.tool_name)
         marks = badges(call) if self._verbose else ""
         title = f"{marks} {name}" if marks else f"Tool: {name}"
         lines = [self._err.styled(title, "cyan")]
         lines += [f"  {plain(str(key))}: {self._argument(value)}" for key, value in call.arguments.items()]
-        await self._screen.start_line()
-        await self._screen.tell("\n".join(lines) + "\n")
+        return "\n".join(lines) + "\n"
 
     def _argument(self, value: Any) -> str:
-        text = plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        shown = cut(text, ARGUMENT_LIMIT, "...")
-        is_path = self._verbose and isinstance(value, str) and "/" in value and len(value) < PATH_LIMIT
-        return self._err.styled(shown, "blue") if is_path else shown
+        shown = cut(argument_text(value), ARGUMENT_LIMIT, "...")
+        return self._err.styled(shown, "blue") if self._verbose and is_path(value) else shown
 
-    async def _other(self, event: Event) -> None:
-        match event:
-            case ToolResult():
-                await self._result(event)
-            case ErrorEvent() if event.data.get("near_budget"):
-                await self._note(plain(event.message))  # the turn goes on
-            case ErrorEvent():
-                await self._screen.start_line()
-                await self._screen.tell(self._err.panel("Error", _told(event, self._again), "red"))
-            case Notice():
-                await self._note(plain(for_people(event.text)))
-            case TurnEnded():
-                await self._end_answer_line()
-                self._text = self._thoughts = ""
-
-    async def _result(self, result: ToolResult) -> None:
+    def result(self, result: ToolResult) -> str:
         title = f"Result: {plain(result.tool_name)}"
         if self._verbose:
             title += f" ({result.duration_ms:.0f} ms)"
         text = cut(plain(result.output).rstrip("\n"), RESULT_LIMIT, "\n... (truncated)")
-        await self._screen.start_line()
-        await self._screen.tell(self._err.panel(title, text, "red" if result.is_error else "green"))
+        return self._err.panel(title, text, "red" if result.is_error else "green")
 
-    async def _note(self, text: str) -> None:
-        await self._screen.start_line()
-        await self._screen.tell(self._err.styled(text, "dim") + "\n")
+    def spent(self, meta: ProviderMeta) -> str:
+        tokens = format_tokens(meta.usage.get("input_tokens", 0), meta.usage.get("output_tokens", 0))
+        return self._err.right(f"({tokens})")
 
+    def error(self, error: ErrorEvent) -> str:
+        return self._err.panel("Error", told_error(error, self._again), "red")
 
-def _told(error: ErrorEvent, again: str) -> str:
-    """What went wrong; what the server or the system said of it, where that says more; and whether to try again."""
-    detail = str(error.data.get("detail") or "")
-    message = for_people(error.message)
-    said = [detail] if message in detail else [message, detail if detail not in message else ""]
-    lines = [*said, again if error.recoverable else ""]
-    return "\n".join(plain(line) for line in lines if line)
+    def note(self, text: str) -> str:
+        return self._err.styled(text, "dim") + "\n"
 
 
-def badges(call: ToolCall) -> str:
-    """`[read][write]` for the effects that the tool declares."""
-    effects = call.data.get("side_effects", [])
-    return "".join(f"[{_BADGES[str(effect)]}]" for effect in effects if str(effect) in _BADGES)
+def argument_text(value: Any) -> str:
+    """A value as one reads it, harmless."""
+    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def cut(text: str, limit: int, mark: str) -> str:
-    """The first `limit` characters, and a mark when there were more."""
-    return text if len(text) <= limit else text[:limit] + mark
+def is_path(value: Any) -> bool:
+    """Whether it looks like one."""
+    return isinstance(value, str) and "/" in value and len(value) < PATH_LIMIT
 
 
 def _missing(shown: str, whole: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 import trio
@@ -11,25 +10,21 @@ import trio
 from aar.client import PromptContent, SessionHandle
 from aar.config import Loaded
 from aar.display import plain
-from aar.errors import AarError, ClientGone, InvalidMessage
+from aar.errors import AarError, ClientGone
 from aar.groups import leaves
-from aar.messages.settings import AgentConfig
-from aar.runtime import reading_rule
 from aar.transports.cli.approve import Approver
 from aar.transports.cli.lines import Lines
-from aar.transports.cli.opening import Conversation, open_conversation, two_sessions
 from aar.transports.cli.output import JsonReport, Report, StreamReport, TextReport
 from aar.transports.cli.signals import Interrupts, open_interrupts
 from aar.transports.cli.turn import TurnView, take_turn
 from aar.transports.program.exits import USAGE, code_of_stop, complain, run_to_code
 from aar.transports.program.flags import Flags
+from aar.transports.program.opening import Conversation, open_conversation, two_sessions
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import sentence
 from aar.transports.program.settings import here, loaded_settings
 
-__all__ = ["run", "tell_attached", "with_files"]
-
-NOT_SENT = "Nothing was sent: name another file, or put a word with @ that names none in quotes."
+__all__ = ["run"]
 
 PROGRAM_PACE = 1000  # events a program that reads them may be behind before the turn waits for it
 
@@ -51,40 +46,6 @@ def run(task: Sequence[str], *, stdin: bool, output: Output, flags: Flags) -> in
         return await _Job(loaded_settings(flags), flags, output).run(None if stdin else " ".join(task))
 
     return run_to_code(work_to_do)
-
-
-async def with_files(text: str, config: AgentConfig, cwd: str, *, is_typed: bool = True) -> PromptContent:
-    """The text with the files that its `@` words name.
-
-    Raises `InvalidMessage` when one of them cannot go along and a person typed its name: an answer to the question
-    without the file is not what was wanted.
-    """
-    if "@" not in text:
-        return text
-    from aar.attachments import attach, attachment_errors
-
-    rule = reading_rule(config, cwd, is_typed=is_typed)
-    attach_files = partial(attach, text, cwd, rule, is_typed=is_typed)
-    prompt = await trio.to_thread.run_sync(attach_files, abandon_on_cancel=True)
-    if is_typed and (errors := attachment_errors(prompt)):
-        raise InvalidMessage(f"{errors}. {NOT_SENT}")
-    return prompt
-
-
-async def tell_attached(screen: Screen, prompt: PromptContent, config: AgentConfig) -> None:
-    """Say which images and sounds go along, and which files do not."""
-    if isinstance(prompt, str) and not prompt.endswith("]"):  # as the note about files that do not go along does
-        return
-    from aar.attachments import attached_kinds, attachment_errors, audio_warning
-
-    if errors := attachment_errors(prompt):
-        await screen.tell(f"  Not attached: {plain(errors)}\n")
-    kinds = attached_kinds(prompt)
-    for kind in kinds:
-        await screen.tell(f"  Attached: {kind}\n")
-    provider = config.resolve_provider()
-    if "audio" in kinds and not provider.extra.get("supports_audio"):
-        await screen.tell(f"{audio_warning(provider.name)}\n")
 
 
 class _Job:
@@ -114,6 +75,10 @@ class _Job:
         return code if interrupts.code is None else interrupts.code
 
     async def _prompt(self, task: str, cwd: str) -> PromptContent:
+        if "@" not in task:
+            return task
+        from aar.transports.terminal.attaching import with_files
+
         return await with_files(task, self._loaded.config, cwd, is_typed=self._is_typed)
 
     async def _turn(self, conversation: Conversation, prompt: PromptContent, interrupts: Interrupts) -> int:
@@ -144,7 +109,11 @@ class _Job:
         """What to know before the answer comes: a session that goes on, files that go along."""
         if conversation.remark:
             await self._screen.tell(f"{conversation.remark}\n")
-        await tell_attached(self._screen, prompt, conversation.config)
+        if not isinstance(prompt, str) or prompt.endswith("]"):  # nothing is loaded for a task without files
+            from aar.transports.terminal.attaching import attached
+
+            for line in attached(prompt, conversation.config):
+                await self._screen.tell(f"{plain(line)}\n")
 
     def _report(self, handle: SessionHandle) -> Report:
         if self._output == "json":

@@ -22,13 +22,13 @@ from aar.messages.events import (
     UserMessage,
 )
 from aar.runtime import session_store
-from aar.transports.cli.listing import Pages, heading, line, whole_id
-from aar.transports.cli.render import cut
+from aar.transports.cli.listing import heading, line
 from aar.transports.program.exits import DONE, complain, run_to_code
 from aar.transports.program.flags import LogFlags
 from aar.transports.program.home import home_folder
+from aar.transports.program.ids import Pages, whole_id
 from aar.transports.program.screen import Screen
-from aar.transports.program.sentences import for_people
+from aar.transports.program.sentences import cut, for_people
 from aar.transports.program.settings import here, loaded_settings
 
 __all__ = ["delete", "export", "listing", "show"]
@@ -175,8 +175,10 @@ def _transcript(session_id: str, stored: Any) -> str:
 
 def _told(event: Event, *, limit: int | None) -> str:
     """One event for people; nothing for what only programs want."""
+    from aar.messages.kinds import is_for_people
+
     match event:
-        case UserMessage() if event.data.get("kind") != "internal" and not event.data.get("internal"):
+        case UserMessage() if is_for_people(event):
             title, text = "User", event.content
         case AssistantMessage() if event.content:
             title, text = "Assistant", event.content

@@ -19,11 +19,10 @@ from aar.prompt import Layer, system_prompt
 from aar.prompt import layers as prompt_layers
 from aar.runtime import ToolRegistry, brought_by_extensions, open_runtime, reading_rule, toolbox_for
 from aar.transports.cli.look import look_for
-from aar.transports.cli.servers import tell_of_servers
 from aar.transports.program.exits import DONE, complain, run_to_code
 from aar.transports.program.flags import LogFlags, PromptFlags, SettingFlags
 from aar.transports.program.screen import Screen
-from aar.transports.program.servers import named_servers
+from aar.transports.program.servers import named_servers, tell_of_servers
 from aar.transports.program.settings import here, loaded_settings
 
 __all__ = ["config", "prompt", "tools", "version"]

@@ -22,7 +22,8 @@ Show = Callable[[Recorded], Awaitable[None]]
 class TurnView(NamedTuple):
     """What a turn needs of the terminal. `show` gets every fact of the turn, and its hints.
 
-    With a `pace` it gets every single hint, and the turn waits while `show` is so many items behind.
+    With a `pace` it gets every single hint, and the turn waits while `show` is so many items behind. `shows_status`:
+    a line tells what goes on while nothing else is written.
     """
 
     screen: Screen
@@ -31,6 +32,7 @@ class TurnView(NamedTuple):
     label: str
     show: Show
     pace: int = 0
+    shows_status: bool = True
 
 
 async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView) -> TurnEnded:
@@ -55,7 +57,8 @@ async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView
 
 async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnView, progress: Progress) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(progress.run)
+        if view.shows_status:
+            nursery.start_soon(progress.run)
         with handle.follow(after=after, pace=view.pace) as records:
             async for record in records:
                 progress.notice(record.event)

@@ -1,4 +1,4 @@
-"""Errors in the words of the person at the terminal.
+"""Errors, and what tools do, in the words of the person at the terminal.
 
 The texts that sessions keep name Python classes, because programs compare them. People read the same without.
 """
@@ -7,10 +7,18 @@ from __future__ import annotations
 
 import errno
 import re
+from typing import TYPE_CHECKING
 
+from aar.display import plain
 from aar.errors import AarError, ActorError, ClientGone, WouldDeadlock
 
-__all__ = ["for_people", "sentence"]
+if TYPE_CHECKING:
+    from aar.messages.events import ErrorEvent, ToolCall
+
+__all__ = ["BADGES", "badges", "cut", "for_people", "sentence", "told_error"]
+
+BADGES = {"read": "read", "write": "write", "execute": "exec", "network": "net", "external": "ext"}
+"""Effects that a tool declares, and how they are called in short."""
 
 _CLASS_FIRST = re.compile(r"\AProvider error \(\w+\): (?=\S)")
 _CLASS_INSIDE = re.compile(r"(?<=\AProvider returned an unexpected response) \(\w+\)(?=\.)")
@@ -44,3 +52,23 @@ def sentence(error: BaseException) -> str:
         case _:
             text = f"internal error ({type(error).__name__}): {error}."
             return f"{text} Please report it; with --log-level debug the log says where."
+
+
+def told_error(error: ErrorEvent, again: str) -> str:
+    """What went wrong; what the server or the system said of it, where that says more; and whether to try again."""
+    detail = str(error.data.get("detail") or "")
+    message = for_people(error.message)
+    said = [detail] if message in detail else [message, detail if detail not in message else ""]
+    lines = [*said, again if error.recoverable else ""]
+    return "\n".join(plain(line) for line in lines if line)
+
+
+def badges(call: ToolCall) -> str:
+    """`[read][write]` for the effects that the tool declares."""
+    effects = call.data.get("side_effects", [])
+    return "".join(f"[{BADGES[str(effect)]}]" for effect in effects if str(effect) in BADGES)
+
+
+def cut(text: str, limit: int, mark: str) -> str:
+    """The first `limit` characters, and a mark when there were more."""
+    return text if len(text) <= limit else text[:limit] + mark

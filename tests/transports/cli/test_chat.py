@@ -93,7 +93,7 @@ async def test_model_without_profiles_says_so_and_an_unknown_provider_is_refused
 async def test_an_unknown_command_is_named(aar, model, flags):
     model.says("ok")
     done = await aar("chat", *flags, stdin="/foo bar\n")
-    assert "Unknown command: /foo bar\n/model  Show the model;" in done.err
+    assert "Unknown command: /foo bar\n/model [NAME]  Show the model;" in done.err
     assert model.requests == []
 
 
@@ -101,7 +101,7 @@ async def test_help_in_a_chat_lists_its_commands(aar, model, flags):
     model.says("ok")
     done = await aar("chat", *flags, stdin="/help\n")
     shown = [line.split()[0] for line in done.err.splitlines() if line.startswith("/")]
-    assert shown == ["/model", "/help", "/quit"]
+    assert shown == ["/model", "/status", "/tools", "/policy", "/clear", "/help", "/quit"]
     assert model.requests == []
 
 

@@ -44,7 +44,7 @@ async def test_commands_of_extensions_are_run_in_a_chat(aar, model, flags, hello
     assert "Extension command error: no such thing" in done.err
     assert "Unknown command: /nosuch thing\n" in done.err
     assert "Active: generic/tiny" in done.err
-    assert "/hello  Say hello.\n" in done.err
+    assert "/hello         Say hello.\n" in done.err
     assert model.requests[0]["messages"][-1]["content"] == "HI"
     assert len(model.requests) == 1
 

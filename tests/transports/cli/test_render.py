@@ -22,8 +22,9 @@ from aar.messages.events import (
     UserMessage,
 )
 from aar.transports.cli.look import ColourLook
-from aar.transports.cli.render import Renderer, cut
+from aar.transports.cli.render import LineDrawing, Renderer
 from aar.transports.program.screen import Screen
+from aar.transports.program.sentences import cut
 
 
 @pytest.fixture
@@ -32,7 +33,8 @@ def shown(tmp_path: Path) -> Any:
 
     async def show(*events: Event, verbose: bool = False) -> tuple[str, str]:
         out, err = (os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC) for name in ("out", "err"))
-        renderer = Renderer(Screen(out=out, err=err), verbose=verbose)
+        screen = Screen(out=out, err=err)
+        renderer = Renderer(screen, LineDrawing(screen, verbose=verbose))
         for event in events:
             await renderer.show(Recorded(0, "t", event))
         os.close(out)
