@@ -131,7 +131,7 @@ def keep(control: socket.socket, stdio: list[int]) -> None:
 def _obey(control: socket.socket, stdio: list[int]) -> tuple[int, float] | None:
     """Start what Aar orders: the pid of the command and its term_grace, None when there is nothing to watch."""
     order = _receive_order(control)
-    if order is None:
+    if order is None or _has_left(control):
         return None
     argv, cwd, env, term_grace, walls = marshal.loads(order)
     pid = _start(control, argv, cwd, env, stdio, walls)
@@ -160,6 +160,11 @@ def _recv(control: socket.socket, size: int) -> bytes:
         return control.recv(size)
     except OSError:
         return b""
+
+
+def _has_left(control: socket.socket) -> bool:
+    """Aar may have given up while we could not start: after the order nothing comes but the end."""
+    return bool(select.select([control.fileno()], [], [], 0)[0])
 
 
 def _tell(control: socket.socket, line: str) -> None:

@@ -96,7 +96,10 @@ def _is_stale(marker: str) -> bool:
     pid = rest.partition("-")[0]
     if namespace != _namespace() or not pid.isdigit():
         return False
-    return _owner(int(pid)) != marker.rpartition(":")[0]
+    try:
+        return _owner(int(pid)) != marker.rpartition(":")[0]
+    except OSError:  # where descriptors are short, nobody can tell: who may be living is left alone
+        return False
 
 
 def _owner(pid: int) -> str:
@@ -112,6 +115,6 @@ def _start_time(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             state, *numbers = stat.read().rpartition(b")")[2].split()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
     return "" if state in b"ZX" else numbers[18].decode()

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import marshal
 import os
 import signal
+import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ import trio
 
 from aar.processes.command import run_command
 from aar.processes.group import open_process
-from aar.processes.guard import open_guard
+from aar.processes.guard import Guard, open_guard
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -120,3 +123,35 @@ async def test_who_stops_the_guard_as_well_is_ended_with_the_next_command_or_the
                 assert await say("on") == "on\n"
                 await has_ended(int(finished.stdout))
         await has_ended(int(finished.stdout))
+
+
+async def test_a_command_whose_caller_has_left_before_it_could_start_is_not_run() -> None:
+    order = marshal.dumps(([b"echo", b"late"], b"/", {b"PATH": os.fsencode(ENV["PATH"])}, 0.2, None))
+    ours, theirs = socket.socketpair()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    with ours:
+        ours.sendall(len(order).to_bytes(4, "big") + order)
+        ours.shutdown(socket.SHUT_WR)
+        async with open_guard() as guard:
+            with theirs:
+                await guard.request_keeper([theirs.fileno(), nothing, nothing, nothing])
+            said = [line async for line in trio.SocketStream(trio.socket.from_stdlib_socket(ours))]
+    os.close(nothing)
+    assert b"".join(said) == b"gone\n"
+
+
+async def test_a_keeper_that_never_answers_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    kept: list[int] = []
+
+    async def hold(_: Guard, descriptors: Sequence[int]) -> None:
+        kept.extend(map(os.dup, descriptors))
+
+    monkeypatch.setattr(Guard, "request_keeper", hold)
+    began = trio.current_time()
+    with pytest.raises(BlockingIOError, match="keeper did not answer"):
+        await say("never")
+    assert 30 <= trio.current_time() - began < 35
+    for descriptor in kept:
+        os.close(descriptor)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 
 import pytest
 import trio
 
-from aar.processes.orphans import MARKER, end_marked, new_marker, reap_stale
+from aar.processes.orphans import MARKER, _is_stale, end_marked, new_marker, reap_stale
 
 
 async def start(marker: str) -> trio.Process:
@@ -50,3 +51,16 @@ async def test_children_of_a_dead_aar_are_stale_and_ours_are_not(owner: str) -> 
         assert process.returncode is None
         process.kill()
         await process.wait()
+
+
+def test_nobody_is_taken_for_dead_where_descriptors_are_short() -> None:
+    marker = new_marker()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        is_stale = _is_stale(marker)
+        with pytest.raises(OSError, match="Too many open files"):
+            new_marker()  # and not one that others would take for that of a dead Aar
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not is_stale
