@@ -16,11 +16,12 @@ from typing import NamedTuple, Protocol
 
 from aar.messages.settings import AgentConfig, WslSandbox
 
-__all__ = ["SEPARATOR", "Layer", "PromptTool", "base_text", "layers", "system_prompt", "tools_section"]
+__all__ = ["SEPARATOR", "Layer", "PromptTool", "base_text", "layers", "policy_section", "system_prompt", "tools_section"]
 
 SEPARATOR = "\n---\n"
 RULES_LIMIT = 256 * 1024  # bytes of one rule file of a project
 ALL_RULES_LIMIT = 1024 * 1024  # bytes of all of them
+AGENTS_MD = "AGENTS.md"
 MOST_RULE_FILES = 100  # in the folder `rules.d` of a project
 
 MayRead = Callable[[str], str | None]
@@ -74,6 +75,10 @@ def layers(
             found.append(Layer("tools", "[tool registry]", section))
         found.extend(_rules("global", home, _own))
         found.extend(_project_rules(Path(cwd), Path(cwd, config.project_rules_dir), may_read))
+        found.extend(_agents_md(config.agents_md, home, cwd, may_read))
+    if policy := policy_section(config):
+        found.append(Layer("policy", "[settings]", policy))
+    found.extend(Layer(name, f"prompts.{name}", text) for name, text in config.prompts.items() if text)
     texts = [text for text in additions if text]
     if texts:
         found.append(Layer("extensions", "[extensions]", "\n".join(texts)))
@@ -94,6 +99,28 @@ def _project_rules(project: Path, folder: Path, may_read: MayRead) -> Iterator[L
     is_inside = Path(os.path.normpath(folder)).is_relative_to(os.path.normpath(project))
     root = os.path.realpath(project if is_inside else folder)
     return _rules("project", folder, _Foreign(root, may_read).read, MOST_RULE_FILES)
+
+
+def _agents_md(which: str, home: Path, cwd: str, may_read: MayRead) -> Iterator[Layer]:
+    """The user's own first, then those of the project: the nearest to the working folder has the last word."""
+    if which in ("all", "global"):
+        yield from _if_there(_layer("agents-global", home / AGENTS_MD, _own))
+    if which in ("all", "local"):
+        folders = _up_to_repository(os.path.realpath(cwd))
+        read = _Foreign(folders[0], may_read).read
+        for folder in folders:
+            yield from _if_there(_layer("agents", Path(folder, AGENTS_MD), read))
+
+
+def _if_there(layer: Layer) -> list[Layer]:
+    return [layer] if layer.text is not None or layer.skipped else []
+
+
+def _up_to_repository(cwd: str) -> list[str]:
+    """From the root of the repository down to the working folder; without a repository, that folder alone."""
+    folders = [cwd, *map(str, Path(cwd).parents)]
+    root = next((at for at, folder in enumerate(folders) if os.path.lexists(os.path.join(folder, ".git"))), 0)
+    return folders[root::-1]
 
 
 def _rules(label: str, folder: Path, read: Callable[[Path], bytes], most: int | None = None) -> Iterator[Layer]:
@@ -269,6 +296,14 @@ def _wsl_facts(wsl: WslSandbox) -> list[str]:
         wsl.system_prompt_hint or "Linux sandbox.",
         "Write shell commands for a POSIX sh.",
     ]
+
+
+def policy_section(config: AgentConfig) -> str:
+    """The user's rules for single calls, so that a model does not find them by running against them."""
+    safety = config.safety
+    rules = (("Never allowed", safety.deny), ("Asked first", safety.confirm), ("Allowed", safety.auto))
+    lines = [f"{what}: {_on_one_line(', '.join(found))}" for what, found in rules if found]
+    return "\n".join(["Rules for tool calls (`tool`, or `tool:start of what it does*`):", *lines]) if lines else ""
 
 
 def tools_section(tools: Iterable[PromptTool]) -> str:

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from aar.messages.settings import DENIED_COMMANDS, DENIED_PATHS, AgentConfig, ProviderConfig
 
 DEFAULTS: dict[str, Any] = {
+    "agent": "",
+    "mode": "",
     "provider": {
         "name": "anthropic",
         "model": "claude-sonnet-4-6",
@@ -27,12 +29,15 @@ DEFAULTS: dict[str, Any] = {
     },
     "providers": {},
     "fallback_providers": [],
+    "fallback_agents": [],
     "tools": {
         "enabled_builtins": ["read_file", "write_file", "edit_file", "list_directory", "bash", "grep", "find_files"],
         "bash_default_timeout": 120,
         "command_timeout": 300,
         "max_output_chars": 50000,
         "env_keep": [],
+        "filters": {},
+        "opt_in": [],
     },
     "safety": {
         "read_only": False,
@@ -73,6 +78,9 @@ DEFAULTS: dict[str, Any] = {
                 "system_prompt_hint": "",
             },
         },
+        "deny": [],
+        "confirm": [],
+        "auto": [],
         "log_all_commands": False,
         "acp_approval_timeout": 0.0,
     },
@@ -84,6 +92,10 @@ DEFAULTS: dict[str, Any] = {
         "reserve_cost_fraction": 0.1,
     },
     "extensions": {"enabled": True, "builtin": [], "replace_tools": []},
+    "injectors": {},
+    "shell_hooks": {},
+    "injectors": {},
+    "shell_hooks": {},
     "max_steps": 50,
     "timeout": 0.0,
     "max_retries": 3,
@@ -95,8 +107,11 @@ DEFAULTS: dict[str, Any] = {
     "token_warning_threshold": 0.8,
     "cost_warning_threshold": 0.8,
     "session_dir": "~/.aar/sessions",
+    "attachable": True,
     "project_rules_dir": ".agent",
     "system_prompt": "",
+    "prompts": {},
+    "agents_md": "none",
     "log_level": "WARNING",
     "log_file": None,
 }

@@ -74,7 +74,7 @@ def _side_by_side(bench: Workbench, calls: Sequence[ToolCall]) -> Iterator[list[
     """Runs of calls that may overlap. A tool marked sequential is a barrier: alone, between its neighbours."""
     group: list[ToolCall] = []
     for call in calls:
-        spec = bench.toolbox.get(call.tool_name)
+        spec = bench.offered.get(call.tool_name)
         if spec is not None and spec.execution == "sequential":
             if group:
                 yield group

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from aar.messages.settings import BUILTIN_TOOLS, AgentConfig
 
-__all__ = ["nearest", "unknown_settings"]
+__all__ = ["nearest", "unknown_paths", "unknown_settings"]
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -22,6 +22,11 @@ def unknown_settings(raw: Mapping[str, Any], source: str) -> list[str]:
     """
     keys = [_sentence(source, path, known) for path, known in _unknown(raw, AgentConfig, ())]
     return [*keys, *_unknown_tools(raw, source), *_unknown_level(raw, source)]
+
+
+def unknown_paths(raw: Mapping[str, Any]) -> list[tuple[tuple[str, ...], list[str]]]:
+    """The path of each key that no setting has, and the names that are known there."""
+    return list(_unknown(raw, AgentConfig, ()))
 
 
 def nearest(name: str, known: list[str]) -> str | None:

@@ -272,6 +272,7 @@ class Session:
                 self._opened(event)
             case ConfigChanged():
                 self.patch = merge_settings(self.patch, event.patch)
+                self.metadata.update({key: event.patch[key] for key in ("agent", "mode") if key in event.patch})
             case PromptQueued():
                 self.queued[str(event.data.get("turn_id", turn_id))] = event
             case PromptsCleared():

@@ -137,11 +137,18 @@ class ProviderConfig(Settings):
 
 
 class ToolConfig(Settings):
+    """`filters` are patterns of tool names by who says so: each leaves some of the tools, and none brings one back.
+
+    `!name*` takes away. Tools in `opt_in` are there only where a filter names them in full.
+    """
+
     enabled_builtins: list[str] = list(BUILTIN_TOOLS)
     bash_default_timeout: int = Field(default=120, ge=1)
     command_timeout: int = Field(default=300, ge=0)
     max_output_chars: int = Field(default=50_000, ge=1)
     env_keep: list[str] = []
+    filters: dict[str, list[str]] = {}
+    opt_in: list[str] = []
 
 
 class LinuxSandbox(Settings):
@@ -193,7 +200,10 @@ def _sandbox(value: Any) -> Any:
 
 
 class SafetyConfig(Settings):
-    """What tools may do. `<cwd>` in a pattern stands for the session's folder."""
+    """What tools may do. `<cwd>` in a pattern stands for the session's folder.
+
+    `deny`, `confirm` and `auto` are rules for calls, as `tool` or `tool:prefix*`; the first of the three counts most.
+    """
 
     read_only: bool = False
     require_approval_for_writes: bool = True
@@ -201,6 +211,9 @@ class SafetyConfig(Settings):
     denied_paths: list[str] = list(DENIED_PATHS)
     allowed_paths: list[str] = ["<cwd>/**"]
     sandbox: Annotated[SandboxConfig, BeforeValidator(_sandbox)] = Field(default={}, validate_default=True)
+    deny: list[str] = []
+    confirm: list[str] = []
+    auto: list[str] = []
     log_all_commands: bool = False
     acp_approval_timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
 
@@ -229,16 +242,23 @@ class AgentConfig(Settings):
     """All settings of a session. `provider` is an object, or a key of `providers`.
 
     `fallback_providers` are keys of `providers` too: who is asked next when the one before cannot be reached.
+    `agent` and `mode` name files of the user's; `prompts` is what they add to the system prompt, by who says it.
+    `fallback_agents` are agents in order, each as `{"agent": name, "patch": what makes it the one in force}`.
     """
 
+    agent: str = ""
+    mode: str = ""
     provider: ProviderConfig | str = Field(default={}, validate_default=True)
     providers: dict[str, ProviderConfig] = {}
     fallback_providers: list[str] = []
+    fallback_agents: list[dict[str, Any]] = []
     tools: ToolConfig = Field(default={}, validate_default=True)
     safety: SafetyConfig = Field(default={}, validate_default=True)
     tui: TuiConfig = Field(default={}, validate_default=True)
     guardrails: GuardrailsConfig = Field(default={}, validate_default=True)
     extensions: ExtensionConfig = Field(default={}, validate_default=True)
+    injectors: dict[str, Any] = {}
+    shell_hooks: dict[str, Any] = {}
     max_steps: int = Field(default=50, ge=1)
     timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
     max_retries: int = Field(default=3, ge=1)
@@ -250,8 +270,11 @@ class AgentConfig(Settings):
     token_warning_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
     cost_warning_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
     session_dir: str = "~/.aar/sessions"
+    attachable: bool = True
     project_rules_dir: str = ".agent"
     system_prompt: str = ""
+    prompts: dict[str, str] = {}
+    agents_md: Literal["all", "global", "local", "none"] = "none"
     log_level: str = "WARNING"
     log_file: str | None = None
 
@@ -291,6 +314,9 @@ class AgentConfig(Settings):
         """These settings with a patch over them, see `merge_settings`. Raises `pydantic.ValidationError`."""
         base = self.model_dump()
         base["provider"] = self.resolve_provider().model_dump()
+        provider = patch.get("provider")
+        if isinstance(provider, dict) and provider.get("name", "") is None:  # nobody else's: this one's, changed
+            patch = {**patch, "provider": {key: value for key, value in provider.items() if key != "name"}}
         return AgentConfig.model_validate(merge_settings(base, patch))
 
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from aar.messages.settings import SafetyConfig
 from aar.messages.tools import SideEffect
 from aar.safety.arguments import command_of, paths_of
+from aar.safety.facts import ToolFacts
 from aar.safety.parts import Part, parts_of
 from aar.safety.paths import PathGuard
-from aar.safety.policy import ToolFacts
 
 __all__ = ["Grants", "approval_key"]
 

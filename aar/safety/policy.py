@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from aar.messages.settings import DENIED_COMMANDS, SafetyConfig
 from aar.messages.tools import SideEffect
 from aar.safety.arguments import command_of, excess_of, paths_of
 from aar.safety.commands import read_command
+from aar.safety.facts import ToolFacts
 from aar.safety.paths import PathGuard, PathRule
 
 __all__ = ["CommandRule", "PathRule", "ToolFacts", "Verdict", "decide"]
@@ -28,19 +29,6 @@ class Verdict:
 
     action: Action
     reason: str = ""
-
-
-class ToolFacts(Protocol):
-    """What the policy wants to know of a tool."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def side_effects(self) -> tuple[SideEffect, ...]: ...
-    @property
-    def requires_approval(self) -> bool: ...
-    @property
-    def edition(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -76,18 +64,25 @@ def decide(
 ) -> Verdict:
     """Judge one call. A denial is final; a question may be answered by a person or by a standing approval.
 
+    The rules of the settings come in between: `deny` over `confirm` over `auto`, which answers questions beforehand.
     A foreign tool (network, external) counts as reading only when it is also marked `read`.
     `sandbox_enforces` says that the operating system holds commands inside the allowed paths. `guard` saves
     building one when the caller has it for the same folder, settings and rules.
     """
     effects = frozenset(tool.side_effects)
+    guard = guard or PathGuard(cwd, safety, path_rules=path_rules)
     refused = (
         _read_only(effects, safety)
         or _excess(effects, arguments)
-        or _paths(effects, arguments, guard or PathGuard(cwd, safety, path_rules=path_rules))
+        or _paths(effects, arguments, guard)
         or _commands(effects, arguments, command_rules, denied_commands)
     )
-    return refused or _approval(tool, effects, safety, sandbox_enforces) or Verdict("allow")
+    if safety.deny or safety.confirm:
+        refused = _ruled(tool, arguments, safety, guard, refused)
+    verdict = refused or _approval(tool, effects, safety, sandbox_enforces) or Verdict("allow")
+    if safety.auto and refused is None and verdict.action == "ask" and _is_auto(tool, arguments, safety):
+        return Verdict("allow")
+    return verdict
 
 
 def _read_only(effects: frozenset[SideEffect], safety: SafetyConfig) -> Verdict | None:
@@ -131,6 +126,22 @@ def _commands(
     if reading.denied is not None:
         return Verdict("deny", f"the command is denied by '{reading.denied}'")
     return None if reading.is_whole else Verdict("ask", "the command is too long or too involved to be judged")
+
+
+def _ruled(
+    tool: ToolFacts, arguments: Mapping[str, Any], safety: SafetyConfig, guard: PathGuard, refused: Verdict | None
+) -> Verdict | None:
+    """The stronger of two: what has been found so far, and what the user's rules for single calls say."""
+    from aar.safety.rules import rule_for  # most users have none
+
+    found = rule_for(tool.name, arguments, safety, guard) if refused is None or refused.action == "ask" else None
+    return Verdict(*found) if found is not None and (refused is None or found[0] == "deny") else refused
+
+
+def _is_auto(tool: ToolFacts, arguments: Mapping[str, Any], safety: SafetyConfig) -> bool:
+    from aar.safety.grants import Grants
+
+    return Grants(entries=tuple(safety.auto)).verdict(tool.name, "", arguments) == "allow"
 
 
 def _approval(

@@ -179,6 +179,7 @@ class ToolRegistry:
     def __init__(self, tools: Sequence[ToolSpec] = ()) -> None:
         self._tools: dict[str, ToolSpec] = {spec.name: spec for spec in tools}
         self._schemas: tuple[ToolSchema, ...] | None = None
+        self.changes = 0  # how often a tool came or went
 
     def register(self, name: str | None = None, **options: Any) -> Callable[[Handler], Handler]:
         """Decorator that adds a function as a tool and gives it back. Takes the options of `tool`."""
@@ -192,11 +193,13 @@ class ToolRegistry:
     def add(self, spec: ToolSpec) -> None:
         self._tools[spec.name] = spec
         self._schemas = None
+        self.changes += 1
 
     def remove(self, name: str) -> None:
         """Forget a tool; nothing happens when there is none."""
         self._tools.pop(name, None)
         self._schemas = None
+        self.changes += 1
 
     def get(self, name: str) -> ToolSpec | None:
         return self._tools.get(name)
