@@ -94,8 +94,6 @@ DEFAULTS: dict[str, Any] = {
     "extensions": {"enabled": True, "builtin": [], "replace_tools": []},
     "injectors": {},
     "shell_hooks": {},
-    "injectors": {},
-    "shell_hooks": {},
     "max_steps": 50,
     "timeout": 0.0,
     "max_retries": 3,

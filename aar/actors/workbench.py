@@ -25,6 +25,7 @@ from aar.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from aar.actors.between import Between
+    from aar.actors.injecting import Injecting
     from aar.actors.mcp_tools import SessionServers
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox import Sandbox
@@ -78,6 +79,7 @@ class Workbench:
     commands: Commands = field(default_factory=Commands)
     prompt_parts: tuple[str, ...] = ()
     between: Between | None = None
+    injecting: Injecting | None = None
     _kept: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -91,6 +93,19 @@ class Workbench:
             self._kept["patch"] = patch
         config: AgentConfig = self._kept["config"]
         return config
+
+    @property
+    def offered(self) -> ToolRegistry:
+        """The tools that the settings in force leave of the toolbox: what the model gets, and may call."""
+        tools, toolbox = self.config.tools, self.toolbox
+        if not tools.filters and not tools.opt_in:
+            return toolbox
+        if self._kept.get("offered_of") != (tools, toolbox.changes):
+            from aar.tools.filtering import filtered  # most sessions offer all that they have
+
+            self._kept["offered"], self._kept["offered_of"] = filtered(toolbox, tools), (tools, toolbox.changes)
+        offered: ToolRegistry = self._kept["offered"]
+        return offered
 
     @property
     def budget(self) -> Budget:
@@ -136,7 +151,7 @@ class Workbench:
                 description=tool.description,
                 side_effects=tuple(str(effect) for effect in tool.side_effects),
             )
-            for tool in sorted(self.toolbox.list_tools(), key=lambda tool: tool.name)
+            for tool in sorted(self.offered.list_tools(), key=lambda tool: tool.name)
         )
 
     async def system_prompt(self) -> str:
@@ -145,9 +160,11 @@ class Workbench:
         key = (
             config.system_prompt,
             config.project_rules_dir,
-            config.safety.sandbox,
+            config.safety,
+            config.prompts,
+            config.agents_md,
             tuple(
-                (tool.name, tool.prompt_snippet, tuple(tool.prompt_guidelines)) for tool in self.toolbox.list_tools()
+                (tool.name, tool.prompt_snippet, tuple(tool.prompt_guidelines)) for tool in self.offered.list_tools()
             ),
         )
         if self._kept.get("prompt_of") != key:
@@ -161,7 +178,7 @@ class Workbench:
             safety = config.safety.model_copy(update={"allowed_paths": []})  # the user may keep rules elsewhere
             return self._guard(safety).check(path, write=False)
 
-        tools, parts = self.toolbox.list_tools(), self.prompt_parts
+        tools, parts = self.offered.list_tools(), self.prompt_parts
         return system_prompt(layers(config, self.cwd, self.home, tools, additions=parts, may_read=may_read))
 
 
