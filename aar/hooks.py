@@ -2,16 +2,20 @@
 
 Hooks run in order inside the turn's scope, each within `time_limit` seconds. One that fails or takes too long is
 recorded as a notice and skipped; only `before_tool_call` is a guard, and a guard that fails blocks the call.
+Injectors, which also put messages in, are `aar.injectors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from aar.messages.events import ToolCall, UserMessage
 from aar.messages.provider import ProviderRequest, ProviderResponse
 from aar.messages.tools import ToolOutcome
+
+if TYPE_CHECKING:
+    from aar.injectors import Injectors
 
 __all__ = ["Block", "Hooks"]
 
@@ -38,6 +42,7 @@ class Hooks(NamedTuple):
     after_tool_call: tuple[AfterToolCall, ...] = ()
     before_user_message: tuple[BeforeUserMessage, ...] = ()
     time_limit: float = 10.0
+    injectors: Injectors | None = None
 
     def and_then(self, other: Hooks) -> Hooks:
         """These hooks, followed by those."""
@@ -48,4 +53,9 @@ class Hooks(NamedTuple):
             after_tool_call=self.after_tool_call + other.after_tool_call,
             before_user_message=self.before_user_message + other.before_user_message,
             time_limit=max(self.time_limit, other.time_limit),
+            injectors=_both(self.injectors, other.injectors),
         )
+
+
+def _both(first: Injectors | None, second: Injectors | None) -> Injectors | None:
+    return second if first is None else first if second is None else first.and_then(second)

@@ -16,7 +16,7 @@ MODULES = {name.removesuffix(".__init__"): path for name, path in SOURCES.items(
 
 GROUND = ["messages", "errors", "groups", "_version"]
 NEIGHBOURS = ["kernel", "journal", "providers", "tools", "processes", "safety", "hooks", "config", "prompt", "usage"]
-NEIGHBOURS += ["attachments", "logs", "mcp", "conditions"]
+NEIGHBOURS += ["attachments", "logs", "mcp", "injectors", "conditions"]
 FACES = [
     "testing",
     "agent",
@@ -28,9 +28,11 @@ FACES = [
     "editor",
     "companion",
     "extensions",
+    "sharing",
     "client",
     "handle",
     "engine",
+    "directives",
     "display",
 ]  # each may use what stands after it
 FOR_TRANSPORTS = ["config", "prompt", "usage", "attachments", "logs", "conditions"]
@@ -55,6 +57,7 @@ EXCEPTIONS = {  # a module or package, and the neighbours that it may know
     "aar.safety.sandbox": ["processes"],
     "aar.providers.local": ["processes"],
     "aar.mcp": ["processes"],
+    "aar.hooks": ["injectors"],
 }
 
 

@@ -29,6 +29,8 @@ async def compact(bench: Workbench, provider: Provider, controls: Controls, inst
     session = bench.journal.session
     if not len(session.transcript):
         raise SessionError("there is nothing to compact yet")
+    if bench.injecting is not None and not await bench.injecting.before_compaction(bench):
+        raise SessionError("an injector keeps the conversation as it is: it is not compacted")
     up_to, started = session.seq, trio.current_time()
     response = await _summary(bench, provider, controls, f"{_ASK}\n\n{instructions}" if instructions else _ASK)
     meta = await meta_of(bench, provider, response, (trio.current_time() - started) * 1000)
@@ -37,6 +39,8 @@ async def compact(bench: Workbench, provider: Provider, controls: Controls, inst
         raise BadProviderReply("the model gave an empty summary; the conversation is as it was", provider=provider.name)
     fact = Compacted(up_to_seq=up_to, summary=response.content.strip())
     await bench.journal.append(meta, fact, sync=True, header=True)
+    if bench.injecting is not None:
+        await bench.injecting.after_compaction(bench, fact)
     return fact
 
 

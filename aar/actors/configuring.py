@@ -24,7 +24,8 @@ async def apply_patch(bench: Workbench, patch: dict[str, Any], reason: dict[str,
         raise InvalidSetting(
             "keys are not changed in a running session: put them into a profile of the config file or the environment"
         )
-    before = bench.config.resolve_provider()
+    settings = bench.config
+    before = settings.resolve_provider()
     current = bench.journal.session.patch
     if isinstance(patch.get("provider"), dict) and isinstance(current.get("provider"), str):
         patch = {**patch, "provider": {"name": before.name, **patch["provider"]}}
@@ -49,4 +50,15 @@ async def apply_patch(bench: Workbench, patch: dict[str, Any], reason: dict[str,
             )
         )
     await bench.journal.append(*facts)
+    if bench.injecting is not None and _is_switch(settings, after):
+        await bench.injecting.switched(bench, settings, after)
     return bench.config
+
+
+def _is_switch(before: AgentConfig, after: AgentConfig) -> bool:
+    """Whether somebody else answers now: another model, or the same one with other orders or tools."""
+    return (before.resolve_provider(), before.system_prompt, before.tools) != (
+        after.resolve_provider(),
+        after.system_prompt,
+        after.tools,
+    )

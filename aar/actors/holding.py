@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,20 +27,24 @@ from aar.kernel import Child, Exhausted, Mailbox, Ref, Registry, Restart, Superv
 from aar.messages.approvals import ApprovalsCommand
 from aar.messages.events import Event, Notice, SessionEvent
 from aar.messages.mcp import McpCommand, McpServer
-from aar.messages.session import SessionInfo
+from aar.messages.session import SessionCommand, SessionInfo
 from aar.messages.settings import AgentConfig
 from aar.providers.base import Provider
 from aar.tools.registry import ToolRegistry, ToolSpec
 
 if TYPE_CHECKING:
+    from aar.actors.injecting import Injecting
     from aar.actors.stepping import StepRules
 
-__all__ = ["HeldSession", "Opening", "Shared", "live_info", "service_name"]
+__all__ = ["HeldSession", "Opening", "Share", "Shared", "live_info", "service_name"]
 
 CLOSE_GRACE = 15.0  # seconds a session may take to close its turn before its file is let go
 OBSERVER_GRACE = 2.0  # seconds for the last words of extensions, twice: before they are cancelled, and after
 
 logger = logging.getLogger(__name__)
+
+Share = Callable[[SessionInfo, Journal, Ref[SessionCommand]], Observer]
+"""Gives what lets other processes use a session for as long as it is open."""
 
 
 class Shared(NamedTuple):
@@ -58,6 +63,7 @@ class Shared(NamedTuple):
     home: Path
     provider: Provider | None = None
     extend: Extend | None = None
+    share: Share | None = None
 
 
 class Opening(NamedTuple):
@@ -158,8 +164,10 @@ class HeldSession:
         shared.journals.add(journal)
         bench = self._bench(journal, toolbox, additions)
         body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
-        self._supervisor.start(Child(self._name, body, exhausted=Exhausted.GIVE_UP))
+        ref = self._supervisor.start(Child(self._name, body, exhausted=Exhausted.GIVE_UP))
         self._start_observers(additions.observers)
+        if shared.share is not None:
+            self._start_observers([shared.share(live_info(journal), journal, ref)])
 
     def _bench(self, journal: Journal, toolbox: ToolRegistry, additions: Additions) -> Workbench:
         shared, config, cwd = self._shared, self.config, str(journal.session.metadata["cwd"])
@@ -182,6 +190,8 @@ class HeldSession:
             commands=Commands(additions.commands),
             prompt_parts=additions.prompt,
         )
+        if bench.hooks.injectors is not None or config.injectors or config.shell_hooks:
+            bench = replace(bench, injecting=_injecting(bench))
         return bench if self._opening.steps is None else self._opening.steps.bench(bench)
 
     async def _until_gone(self) -> None:
@@ -220,6 +230,13 @@ def _is_started(task_status: trio.TaskStatus[SessionInfo | Exception], error: Ex
     except RuntimeError:
         return False
     return True
+
+
+def _injecting(bench: Workbench) -> Injecting | None:
+    from aar.actors.injecting import injecting_for  # most sessions have none
+    from aar.injectors import Injectors
+
+    return injecting_for(bench.journal, bench.hooks.injectors or Injectors())
 
 
 def _following(observer: Observer) -> Callable[[Mailbox[Any]], Awaitable[None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 import trio
@@ -43,7 +44,7 @@ async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: P
     really = call
     try:
         spec = _known(bench, call)
-        really = await _before(bench, spec, call)
+        really = await _before(bench, spec, call, outbox)
         outcome = await _admit_and_run(bench, spec, really, outbox, progress, is_changed=really is not call)
     except ToolError as refusal:
         outcome = ToolOutcome(str(refusal), is_error=True)
@@ -62,7 +63,7 @@ async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: P
 
 
 def _known(bench: Workbench, call: ToolCall) -> ToolSpec:
-    spec = bench.toolbox.get(call.tool_name)
+    spec = bench.offered.get(call.tool_name)
     if spec is None:
         raise ToolError("unknown_tool", f"unknown tool '{call.tool_name}'")
     if spec.handler is None:
@@ -83,31 +84,42 @@ async def _admit_and_run(
 
 
 def _check_arguments(spec: ToolSpec, call: ToolCall) -> None:
-    if set(call.arguments) == {"raw"} and "raw" not in spec.input_schema.get("properties", {}):
-        problem: str | None = "the arguments are not a JSON object; send them again, complete and valid"
-    else:
-        problem = spec.problem_with(call.arguments)
+    problem = _problem_with(spec, call)
     if problem is not None:
         raise ToolError("invalid_arguments", f"invalid arguments for '{call.tool_name}': {problem}")
+
+
+def _problem_with(spec: ToolSpec, call: ToolCall) -> str | None:
+    if set(call.arguments) == {"raw"} and "raw" not in spec.input_schema.get("properties", {}):
+        return "the arguments are not a JSON object; send them again, complete and valid"
+    return spec.problem_with(call.arguments)
 
 
 # --- hooks ------------------------------------------------------------------------------------
 
 
-async def _before(bench: Workbench, spec: ToolSpec, call: ToolCall) -> ToolCall:
+async def _before(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox) -> ToolCall:
+    if bench.injecting is not None:  # first: guards see what comes out of it
+        if not bench.injecting.allows(spec.name):
+            raise ToolError("blocked", f"tool '{spec.name}' was not offered in this step")
+        call = await bench.injecting.before_tool(bench, call, partial(_problem_with, spec), outbox.put)
     for hook in bench.hooks.before_tool_call:
         try:
             with trio.fail_after(bench.hooks.time_limit):
                 changed = await hook(call)
         except Exception as error:  # a guard that fails blocks: not knowing is not a yes
             logger.warning("a before_tool_call hook failed: %r", error, exc_info=error)
-            raise ToolError("blocked", f"a check before this call failed ({type(error).__name__})") from error
+            raise ToolError("blocked", f"a check before this call failed ({_told(error)})") from error
         if isinstance(changed, Block):
             raise ToolError("blocked", changed.reason)
         if changed is not None:
             call = changed
             _check_arguments(spec, call)
     return call
+
+
+def _told(error: Exception) -> str:
+    return (isinstance(error, AarError) and str(error)) or words_of(error)
 
 
 async def _after(bench: Workbench, call: ToolCall, outcome: ToolOutcome, outbox: Outbox) -> ToolOutcome:
@@ -118,6 +130,8 @@ async def _after(bench: Workbench, call: ToolCall, outcome: ToolOutcome, outbox:
         except Exception as error:  # skipped: the call itself is done
             logger.warning("an after_tool_call hook failed: %r", error, exc_info=error)
             await outbox.put(Notice(kind="hook_failed", text=f"An after_tool_call hook failed: {error!r}"))
+    if bench.injecting is not None:
+        outcome = await bench.injecting.after_tool(bench, call, outcome, outbox.put)
     return outcome
 
 

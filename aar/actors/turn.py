@@ -36,7 +36,7 @@ from aar.messages.events import (
 )
 from aar.messages.provider import History, ProviderRequest, ProviderResponse
 from aar.messages.settings import AgentConfig
-from aar.providers.base import Provider, explain
+from aar.providers.base import Provider, ended, explain
 from aar.usage import budget_error
 
 if TYPE_CHECKING:
@@ -68,6 +68,9 @@ class _Ending(NamedTuple):
         return cls(stop, ErrorEvent(message=message, recoverable=recoverable))
 
 
+_AGAIN = _Ending("error")  # no end at all: the model is asked once more
+
+
 async def run_turn(
     bench: Workbench, provider: Callable[[], Provider], controls: Controls, progress: Progress
 ) -> TurnStop:
@@ -77,12 +80,14 @@ async def run_turn(
     """
     guard = Guardrails.for_turn(bench.journal.session.metadata)
     steps = 0
+    if bench.injecting is not None:
+        bench.injecting.begin_turn(bench.journal.session.turn_id)
     await bench.servers.ready()
     while True:
         config = bench.config
         if controls.stopping.is_set():
             ending: _Ending | None = _Ending.failed("cancelled", CANCELLED)
-        elif steps >= config.max_steps:
+        elif steps >= config.max_steps and not _has_last_words(bench, steps):
             ending = _Ending.failed("max_steps", f"Reached max steps ({config.max_steps})")
         else:
             steps += 1
@@ -102,6 +107,8 @@ async def _step(
         ending = await _begin(bench, bench.between, controls)
         if ending is not None:
             return ending
+    if bench.injecting is not None and not await bench.injecting.before_chat(bench):
+        return _Ending("end_turn")
     while True:
         progress.restart()
         started = trio.current_time()
@@ -115,9 +122,13 @@ async def _step(
             if controls.stopping.is_set() or not await fall_back(bench, error):
                 if not isinstance(error, ProviderError):
                     raise
-                return await _gave_up(bench, error, controls, progress)
+                failed = await _failed(bench, error, controls, progress)
+                if failed is not _AGAIN:
+                    return failed
             bench.journal.hint(StepRestarted())
     milliseconds = (trio.current_time() - started) * 1000
+    if bench.injecting is not None:
+        response = await bench.injecting.after_response(bench, response)
     recorded = await _record_answer(bench, provider, response, guard, milliseconds)
     progress.restart()
     if isinstance(recorded, _Ending):
@@ -126,6 +137,10 @@ async def _step(
         await _run_tools(bench, recorded, progress)
         return None
     return await _stop_or_go_on(bench, response, controls, guard)
+
+
+def _has_last_words(bench: Workbench, steps: int) -> bool:
+    return bench.injecting is not None and bench.injecting.has_last_words(steps, bench.config.max_steps)
 
 
 async def _begin(bench: Workbench, between: Between, controls: Controls) -> _Ending | None:
@@ -191,9 +206,11 @@ async def _request(bench: Workbench, provider: Provider, config: AgentConfig) ->
     request = ProviderRequest(
         messages=history,
         system=await bench.system_prompt(),
-        tools=bench.toolbox.schemas() or None,
+        tools=bench.offered.schemas() or None,
         session_id=bench.session_id,
     )
+    if bench.injecting is not None:
+        request = await bench.injecting.into(bench, request)
     for hook in bench.hooks.before_provider_call:
         request = await guarded(bench, "before_provider_call", hook, request) or request
     return request
@@ -214,11 +231,31 @@ async def _fitting(bench: Workbench, provider: Provider, history: History) -> Hi
     return fitted
 
 
-async def _gave_up(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending:
+async def _failed(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending | None:
+    """No model answers. `_AGAIN` is answered when an injector wants the same asked once more."""
+    if bench.injecting is None or controls.stopping.is_set():
+        return await _gave_up(bench, error, controls, progress)
+    match await bench.injecting.on_error(bench, error):
+        case "retry":
+            return _AGAIN
+        case "skip":
+            await _record_cut(bench, progress)
+            text = f"{ended(explain(error))} The turn goes on as if it had not happened."
+            await bench.journal.append(Notice(kind="error_skipped", text=text))
+            return None if bench.injecting.wants_more() else _Ending("end_turn")
+        case _:
+            return await _gave_up(bench, error, controls, progress)
+
+
+async def _record_cut(bench: Workbench, progress: Progress) -> None:
     cut = partial_answer(progress, StopReason.ERROR)
     if cut:
         await bench.journal.append(*cut)
         progress.restart()
+
+
+async def _gave_up(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending:
+    await _record_cut(bench, progress)
     if controls.stopping.is_set():
         return _Ending.failed("cancelled", CANCELLED)
     data = {"kind": type(error).__name__, "detail": str(error), "provider": error.provider, "status": error.status}
@@ -262,7 +299,7 @@ async def _record_answer(
         len(calls),
         extra={"session_id": session.session_id, "trace_id": session.trace_id},
     )
-    if calls and not bench.hooks.before_tool_call:  # a hook may look at the session
+    if calls and not bench.hooks.before_tool_call and bench.injecting is None:  # a hook may look at the session
         bench.journal.hold(*facts)  # for a moment: until the first of the calls starts, or has to wait for something
     else:
         await bench.journal.append(*facts)
@@ -278,7 +315,7 @@ def _named(bench: Workbench, calls: Iterable[ToolCall]) -> list[ToolCall]:
         changes: dict[str, object] = {}
         if call.tool_call_id in known or call.tool_call_id in taken:
             changes["tool_call_id"] = new_call_id()
-        spec = bench.toolbox.get(call.tool_name)
+        spec = bench.offered.get(call.tool_name)
         if spec is not None:
             changes["data"] = {**call.data, "side_effects": [str(effect) for effect in spec.side_effects]}
         named.append(call.model_copy(update=changes))
@@ -309,6 +346,8 @@ async def _stop_or_go_on(
             await bench.journal.append(again)
             return None
     if controls.steering or (bench.between is not None and bench.between.has_more(bench.journal.session.turn_id)):
+        return None
+    if bench.injecting is not None and bench.injecting.wants_more():
         return None
     if controls.follow_ups:
         await _say(bench, controls.follow_ups, at_most=1)
