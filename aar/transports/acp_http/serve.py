@@ -9,7 +9,8 @@ from aar.messages.settings import AgentConfig
 from aar.transports.acp_http.app import build_app
 from aar.transports.http.access import Access
 from aar.transports.program.exits import run_to_code
-from aar.transports.program.flags import HttpFlags, SettingFlags
+from aar.transports.program.flags import SettingFlags
+from aar.transports.program.listen_flags import HttpFlags
 from aar.transports.runs.host import DESCRIPTION, Host
 from aar.transports.runs.serving import Api, serve_runs
 

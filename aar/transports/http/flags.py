@@ -6,7 +6,7 @@ import os
 
 from aar.errors import ConfigError
 from aar.transports.http.access import Access, is_loopback
-from aar.transports.program.flags import ListenFlags
+from aar.transports.program.listen_flags import ListenFlags
 
 __all__ = ["access_of", "host_of", "port_of"]
 

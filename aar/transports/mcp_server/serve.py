@@ -16,7 +16,8 @@ from aar.transports.http.listening import listening_sockets
 from aar.transports.http.serving import load_server, serving
 from aar.transports.mcp_server.wires import serve_stdio
 from aar.transports.program.exits import run_to_code
-from aar.transports.program.flags import HttpFlags, SettingFlags
+from aar.transports.program.flags import SettingFlags
+from aar.transports.program.listen_flags import HttpFlags
 from aar.transports.program.screen import Screen
 from aar.transports.program.stopping import Stop, open_stop
 from aar.transports.runs.host import DESCRIPTION, Host

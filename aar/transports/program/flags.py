@@ -13,14 +13,12 @@ from cyclopts import Parameter
 
 __all__ = [
     "Flags",
-    "HttpFlags",
-    "ListenFlags",
     "LogFlags",
     "LogLevel",
     "McpFile",
     "PromptFlags",
-    "ServeFlags",
     "SettingFlags",
+    "whole",
 ]
 
 
@@ -33,7 +31,7 @@ class LogLevel(Enum):
     ERROR = "error"
 
 
-def _whole(type_: Any, tokens: Sequence[Any]) -> int:
+def whole(type_: Any, tokens: Sequence[Any]) -> int:
     """A whole number; 1.5 is none, and is not rounded."""
     try:
         return int(tokens[0].value)
@@ -108,7 +106,7 @@ class SettingFlags(PromptFlags):
         str | None, Parameter(metavar="KEY", help="Key for the provider; others on this machine may see it.")
     ] = None
     max_steps: Annotated[
-        int | None, Parameter(metavar="N", converter=_whole, help="Model calls in one turn at most.")
+        int | None, Parameter(metavar="N", converter=whole, help="Model calls in one turn at most.")
     ] = None
     restrict_to_cwd: Annotated[bool | None, Parameter(help="Keep tools inside this folder.")] = None
     denied_paths: Annotated[
@@ -143,75 +141,6 @@ class Flags(SettingFlags):
     ] = False
     mcp: McpFile = None
     verbose: Annotated[bool, Parameter(alias="-v", negative="", help="Show effects and times of tools.")] = False
-
-
-@dataclass
-class _NameFlags:
-    """What a server over HTTP is asked for, and how it calls itself."""
-
-    http: Annotated[bool, Parameter(negative="", help="Serve programs over HTTP instead.")] = False
-    name: Annotated[str | None, Parameter(alias="-n", metavar="NAME", help="Name of the agent: aar unless given.")] = (
-        None
-    )
-    description: Annotated[
-        str | None, Parameter(alias="-d", metavar="TEXT", help="What clients are told about the agent.")
-    ] = None
-
-
-@Parameter(name="*")
-@dataclass
-class ListenFlags:
-    """How a server is reached, and by whom. `None`: not given."""
-
-    host: Annotated[
-        str | None, Parameter(alias="-h", metavar="HOST", help="Address to listen on: 127.0.0.1 unless given.")
-    ] = None
-    port: Annotated[
-        int | None, Parameter(metavar="PORT", converter=_whole, help="Port to listen on: 8000 unless given.")
-    ] = None
-    token: Annotated[
-        str | None, Parameter(metavar="TOKEN", help="Token that clients need; others on this machine may see it.")
-    ] = None
-    token_env: Annotated[
-        str | None, Parameter(metavar="NAME", help="Variable that holds the token: AAR_HTTP_TOKEN unless given.")
-    ] = None
-    without_token: Annotated[
-        bool, Parameter(negative="", help="Let other machines in without a token: whoever asks can run commands.")
-    ] = False
-    allow_origin: Annotated[
-        str | None, Parameter(metavar="ORIGINS", help="Web pages that may use it: origins with commas between.")
-    ] = None
-    allow_host: Annotated[
-        str | None, Parameter(metavar="NAMES", help="More names that this machine is called by, with commas between.")
-    ] = None
-    mcp: McpFile = None
-
-
-@Parameter(name="*")
-@dataclass
-class HttpFlags(ListenFlags, _NameFlags):
-    """Those of a command that serves over HTTP only when it is asked to."""
-
-    def given(self) -> list[str]:
-        """The flags that were given, without `--http` itself and what holds without it, too."""
-        return [
-            f"--{name.replace('_', '-')}"
-            for name, value in vars(self).items()
-            if name not in ("http", "mcp") and value not in (None, False)
-        ]
-
-
-@Parameter(name="*")
-@dataclass
-class ServeFlags(ListenFlags):
-    """Those of `aar serve`."""
-
-    port: Annotated[
-        int | None, Parameter(metavar="PORT", converter=_whole, help="Port to listen on: 8080 unless given.")
-    ] = None
-    allow_loosening: Annotated[
-        bool, Parameter(negative="", help="Requests may also allow more than these settings do.")
-    ] = False
 
 
 def _patterns(text: str | None) -> list[str] | None:

@@ -13,7 +13,8 @@ from aar.transports.http.access import Access
 from aar.transports.http.flags import access_of, host_of, port_of
 from aar.transports.http.listening import listening_sockets
 from aar.transports.http.serving import load_server, serving
-from aar.transports.program.flags import ListenFlags, SettingFlags
+from aar.transports.program.flags import SettingFlags
+from aar.transports.program.listen_flags import ListenFlags
 from aar.transports.program.screen import Screen
 from aar.transports.program.stopping import open_stop
 from aar.transports.runs.host import Host

@@ -8,7 +8,8 @@ from aar.messages.settings import AgentConfig
 from aar.transports.http.access import Access
 from aar.transports.http.guarding import Application
 from aar.transports.program.exits import run_to_code
-from aar.transports.program.flags import ServeFlags, SettingFlags
+from aar.transports.program.flags import SettingFlags
+from aar.transports.program.listen_flags import ServeFlags
 from aar.transports.runs.host import Host
 from aar.transports.runs.serving import Api, serve_runs
 from aar.transports.web.app import ENDPOINTS, build_app
