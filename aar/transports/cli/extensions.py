@@ -9,7 +9,6 @@ import trio
 
 from aar.config import merge_config
 from aar.display import one_line, plain
-from aar.errors import AarError, ExtensionError
 from aar.extensions.finding import Found
 from aar.extensions.installing import install_package
 from aar.extensions.loading import Loaded
@@ -22,7 +21,6 @@ from aar.transports.cli.signals import open_interrupts
 from aar.transports.program.exits import DONE, FAILED, run_to_code
 from aar.transports.program.home import home_folder
 from aar.transports.program.screen import Screen
-from aar.transports.program.sentences import sentence
 from aar.transports.program.settings import here
 
 __all__ = ["inspect", "install", "listing", "trust_them"]
@@ -61,20 +59,11 @@ def inspect(name: str, *, user_dir: Path | None, project_dir: Path | None) -> in
 
     async def work() -> int:
         screen = Screen()
-        try:
-            loaded = await inspect_extension(Places(home_folder(), here(), user_dir, project_dir), name)
-        except ExtensionError as error:
-            return await _failed(screen, error)
+        loaded = await inspect_extension(Places(home_folder(), here(), user_dir, project_dir), name)
         await screen.say(_description(loaded))
         return DONE
 
     return run_to_code(work)
-
-
-async def _failed(screen: Screen, error: AarError) -> int:
-    look = look_for(screen, is_terminal=screen.err_is_terminal)
-    await screen.tell(look.styled(plain(sentence(error)), "red") + "\n")
-    return FAILED
 
 
 def _description(loaded: Loaded) -> str:
@@ -101,12 +90,7 @@ def trust_them(names: Sequence[str], *, says_yes: bool, revoke: bool) -> int:
     async def work() -> int:
         screen = Screen()
         places = Places(home_folder(), here())
-        try:
-            entries = [
-                await trio.to_thread.run_sync(chosen_source, places, name, abandon_on_cancel=True) for name in names
-            ]
-        except ExtensionError as error:
-            return await _failed(screen, error)
+        entries = [await trio.to_thread.run_sync(chosen_source, places, name, abandon_on_cancel=True) for name in names]
         if revoke:
             return await _revoke(screen, places, [found for found, _ in entries])
         await screen.tell("".join(_contents(found, source) for found, source in entries))
@@ -161,10 +145,7 @@ def install(package: str) -> int:
         look = look_for(screen, is_terminal=screen.err_is_terminal)
         async with open_interrupts() as interrupts:
             await screen.tell(f"Installing {plain(package)} ...\n")
-            try:
-                names = await install_package(package, here())
-            except ExtensionError as error:
-                return await _failed(screen, error)
+            names = await install_package(package, here())
             if names:
                 text, style = f"Installed. It brings the extension {', '.join(names)}.", "green"
             else:

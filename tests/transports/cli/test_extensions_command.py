@@ -123,7 +123,7 @@ def test_one_that_is_not_there_or_fails_is_an_error(here, place, hello, code, re
         (hello.parent / "odd.py").write_text(code)
     done = here("extensions", "inspect", "odd")
     assert (done.code, done.out) == (1, "")
-    assert done.err.splitlines()[-1].startswith(reason)
+    assert done.err.splitlines()[-1].startswith(f"aar: {reason}")
 
 
 @pytest.mark.covers("EXT-23")
@@ -145,7 +145,7 @@ def test_trust_is_given_by_a_person_and_taken_back(here, place) -> None:
 
 def test_only_what_the_project_has_can_be_trusted(here, place, hello) -> None:
     done = here("extensions", "trust", "hello", "--yes")
-    assert (done.code, done.err) == (1, "This project has no extension 'hello'; it has: none.\n")
+    assert (done.code, done.err) == (1, "aar: This project has no extension 'hello'; it has: none.\n")
 
 
 async def test_a_person_at_a_terminal_is_asked(terminal, place) -> None:
