@@ -56,9 +56,16 @@ async def apply_patch(bench: Workbench, patch: dict[str, Any], reason: dict[str,
 
 
 def _is_switch(before: AgentConfig, after: AgentConfig) -> bool:
-    """Whether somebody else answers now: another model, or the same one with other orders or tools."""
-    return (before.resolve_provider(), before.system_prompt, before.tools) != (
-        after.resolve_provider(),
-        after.system_prompt,
-        after.tools,
+    """Whether somebody else answers now: another agent, mode or model, or the same one with other orders or tools."""
+    return _who(before) != _who(after)
+
+
+def _who(config: AgentConfig) -> tuple[object, ...]:
+    return (
+        config.resolve_provider(),
+        config.agent,
+        config.mode,
+        config.prompts,
+        config.system_prompt,
+        config.tools,
     )

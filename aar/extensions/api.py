@@ -24,6 +24,8 @@ from aar.tools.schema import context_parameter, infer_schema
 
 __all__ = [
     "EVENTS",
+    "HOOK_TIMEOUT",
+    "Asked",
     "BlockResult",
     "Contributions",
     "ExtensionAPI",
@@ -50,6 +52,8 @@ EVENTS = (
     "stream_chunk",
     "error",
 )
+
+HOOK_TIMEOUT = 9.0  # seconds; a little less than a turn gives its hooks, so that it can be said whose it was
 
 _COMMAND = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _TOOL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -103,6 +107,14 @@ class ExtensionContext:
         return (self._facts() if in_trio else trio.from_thread.run_sync(self._facts)).folded()
 
 
+class Asked(NamedTuple):
+    """A function that is asked at a timing of injectors, and its preamble."""
+
+    timing: str
+    function: Callable[..., Any]
+    preamble: dict[str, Any]
+
+
 class Contributions(NamedTuple):
     """What an extension has registered."""
 
@@ -110,6 +122,7 @@ class Contributions(NamedTuple):
     tools: tuple[ToolSpec, ...]
     commands: tuple[ExtensionCommand, ...]
     prompt: tuple[str, ...]
+    injectors: tuple[Asked, ...] = ()
 
 
 class ExtensionAPI:
@@ -123,6 +136,7 @@ class ExtensionAPI:
         self._tools: list[ToolSpec] = []
         self._commands: dict[str, ExtensionCommand] = {}
         self._prompt: list[str] = []
+        self._injectors: list[Asked] = []
         self._is_open = True
 
     def on(self, event: str) -> Callable[[F], F]:
@@ -194,6 +208,36 @@ class ExtensionAPI:
 
         return add
 
+    def inject(
+        self,
+        timing: str,
+        *,
+        name: str = "",
+        once: bool = False,
+        when: Callable[[Any], Any] | None = None,
+        env: Sequence[str] = (),
+        timeout: float = HOOK_TIMEOUT,
+    ) -> Callable[[F], F]:
+        """Decorator: ask this function, sync or async, at a timing such as `before_chat`; see `aar.injectors`.
+
+        It gets a `Moment` and what the timing is about. Raises `ExtensionError` for a timing that there is none of.
+        """
+        from aar.injectors import Timing  # most extensions bring no injectors
+
+        if timing not in list(Timing):
+            raise ExtensionError(f"there is no timing {timing!r}; there are: {', '.join(Timing)}")
+        if not 0 < timeout <= HOOK_TIMEOUT:
+            raise ExtensionError(f"an injector has a time-out of {HOOK_TIMEOUT:g} s at most, and not {timeout!r}")
+
+        def add(function: F) -> F:
+            self._check_open()
+            named = name or getattr(function, "__name__", "injector")
+            told = {"name": f"{self.name}.{named}", "once": once, "when": when, "env": tuple(env), "timeout": timeout}
+            self._injectors.append(Asked(timing, function, told))
+            return function
+
+        return add
+
     def append_system_prompt(self, text: str) -> None:
         """Add a part to the system prompt of each session. May be called again."""
         self._check_open()
@@ -207,7 +251,8 @@ class ExtensionAPI:
         """`register` is over: gives what was registered, and takes nothing more."""
         self._is_open = False
         hooks = {event: tuple(handlers) for event, handlers in self._hooks.items()}
-        return Contributions(hooks, tuple(self._tools), tuple(self._commands.values()), tuple(self._prompt))
+        commands = tuple(self._commands.values())
+        return Contributions(hooks, tuple(self._tools), commands, tuple(self._prompt), tuple(self._injectors))
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import trio
 
 from aar.actors.additions import Additions, Command, Observer
 from aar.errors import ExtensionError
-from aar.extensions.api import Contributions, ExtensionContext, SessionFacts
+from aar.extensions.api import HOOK_TIMEOUT, Contributions, ExtensionContext, SessionFacts
 from aar.extensions.calling import call, call_within
 from aar.extensions.loading import Loaded
 from aar.extensions.observing import OBSERVED, observe
@@ -29,9 +29,10 @@ from aar.messages.tools import ToolOutcome
 from aar.tools.registry import ToolContext, ToolSpec
 from aar.tools.schema import context_parameter
 
-__all__ = ["additions_of"]
+if TYPE_CHECKING:
+    from aar.injectors import Injectors
 
-HOOK_TIMEOUT = 9.0  # seconds; a little less than a turn gives its hooks, so that it can be said whose it was
+__all__ = ["additions_of"]
 
 _Named = TypeVar("_Named", ToolSpec, Command)
 
@@ -125,7 +126,19 @@ class _Bound(NamedTuple):
             before_user_message=self._points("user_message", self._user_message, self._echo_said),
             before_tool_call=self._points("tool_call", self._tool_call, partial(self._echo, "tool_call")),
             after_tool_call=self._points("tool_result", self._tool_result, self._echo_result),
+            injectors=self._injectors(),
         )
+
+    def _injectors(self) -> Injectors | None:
+        if not self.api.injectors:
+            return None
+        from aar.injectors import Injectors, Preamble, Timing
+
+        injectors = Injectors()
+        for one in self.api.injectors:
+            ask = partial(call, one.function, limiter=self.loaded.limiter)
+            injectors.add_function(Timing(one.timing), ask, Preamble(**one.preamble))
+        return injectors
 
     def _points(self, event: str, point: Callable[..., Any], echo: Callable[..., Any]) -> tuple[Any, ...]:
         echoes = (echo,) if event in self.loaded.bus.names else ()

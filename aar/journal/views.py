@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from aar.journal.state import Session
-from aar.journal.transcript import to_messages
+from aar.journal.transcript import Transcript
 from aar.messages.events import (
     AssistantMessage,
     Compacted,
@@ -45,12 +45,19 @@ class Messages:
 
     def for_llm(self) -> list[NeutralMessage]:
         """What a model is sent, as every provider can express it: no empty answers, and each call has its result."""
-        return to_messages(event for event in self._all if _is_for_model(event, also_once=True))
+        return self._for_model(also_once=True)
 
     def for_compaction(self, longest_result: int) -> list[NeutralMessage]:
         """What a summary is made of: what stays, with no more than so many characters of each result of a tool."""
-        said = to_messages(event for event in self._all if _is_for_model(event, also_once=False))
-        return without_long_results(said, longest_result)
+        return without_long_results(self._for_model(also_once=False), longest_result)
+
+    def _for_model(self, *, also_once: bool) -> list[NeutralMessage]:
+        """Facts keep their places: a summary says up to which one it goes."""
+        transcript = Transcript()
+        for seq, event in enumerate(self._all, 1):
+            if _is_for_model(event, also_once=also_once):
+                transcript.apply(event, seq=seq)
+        return transcript.messages()
 
     def for_save(self) -> list[Event]:
         """What is stored."""
@@ -81,7 +88,7 @@ def _is_for_model(event: Event, *, also_once: bool) -> bool:
 def _shown(event: Event) -> Shown | None:
     match event:
         case UserMessage():
-            return Shown("User", event.content)
+            return Shown(str(event.data.get("injector", "User")), event.content)
         case AssistantMessage() | ReasoningBlock() if event.content:
             return Shown("Assistant" if isinstance(event, AssistantMessage) else "Thinking", event.content)
         case ToolCall():

@@ -30,6 +30,7 @@ from aar.messages.events import (
     TurnStarted,
     UserMessage,
 )
+from aar.messages.kinds import is_for_people
 from aar.transports.acp.tool_views import (
     Change,
     asked_content,
@@ -141,7 +142,7 @@ class Updates:
                 self._held.append(event)
             case ErrorEvent():
                 self._error = event
-            case Notice() if not self.replaying:
+            case Notice() if event.text and not self.replaying:
                 yield self._notice(event)
             case UserMessage() if self.replaying:
                 yield from _said(event)
@@ -298,7 +299,7 @@ class Updates:
 
 def _said(message: UserMessage) -> Iterator[Update]:
     """What a person said, in a replay; what Aar said to the model itself is left out."""
-    if not message.data.get("internal") and message.content:
+    if is_for_people(message) and message.content:
         text = str(message.data.get("said") or message.content)  # before extensions made something else of it
         yield from _chunks("user_message_chunk", text, message.id)
 

@@ -179,7 +179,7 @@ class Renderer:
                 await self._tell(self._drawing.note(plain(event.message)))  # the turn goes on
             case ErrorEvent():
                 await self._tell(self._drawing.error(event))
-            case Notice():
+            case Notice() if event.text:
                 await self._tell(self._drawing.note(plain(for_people(event.text))))
             case TurnEnded():
                 await self._end_answer_line()
