@@ -195,6 +195,8 @@ class Agent:
 
     def run_sync(self, prompt: str, session: Session | None = None) -> Session:
         """`run` for programs that do not use Trio. From asyncio call it in a thread: `asyncio.to_thread`."""
+        if trio.lowlevel.in_trio_run():
+            raise RuntimeError("Trio runs here already: say `await agent.run(prompt)`")
         return trio.run(self.run, prompt, session)
 
     async def _handle(self, runtime: Runtime, session: Session) -> tuple[SessionHandle, int]:

@@ -67,6 +67,10 @@ __all__ = [
 
 STOP_GRACE = 20.0  # seconds in which all sessions together close their turns
 EXTENSION_LOOKS = 4  # looks for extensions at a time; a folder that does not answer keeps its place until it does
+NO_TRIO = (
+    "Aar runs on Trio, and no trio.run() is around this call. From asyncio: `await asyncio.to_thread(agent.run_sync, "
+    "prompt)`. From a program without an event loop: `agent.run_sync(prompt)`, or `trio.run(main)`"
+)
 TOOL_THREADS = 40  # synchronous tools that may run at once; an abandoned one keeps its place until it ends
 
 
@@ -116,6 +120,8 @@ async def open_runtime(
     they are trusted, of the project, unless the settings say no. An error of the block's own leaves it as it is; one
     that no service could contain leaves it in an exception group.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(NO_TRIO)
     check_given(config, provider, tools)
     config, home, journals = config or AgentConfig(), home or aar_home(), Journals()
     async with _open_ground(build_provider) as ground:

@@ -93,6 +93,18 @@ def test_programs_without_trio_use_it_too(agent_with) -> None:
     assert agent_with(ScriptedProvider().text("hello")).run_sync("hi").last_text() == "hello"
 
 
+def test_without_trio_the_error_says_what_to_do_instead(agent_with) -> None:
+    agent = agent_with(ScriptedProvider().text("hello"))
+    for begun in (agent.run("hi"), agent.chat("hi"), agent.__aenter__()):
+        with pytest.raises(RuntimeError, match=r"asyncio.to_thread\(agent.run_sync, prompt\)"):
+            begun.send(None)  # as asyncio does
+
+
+async def test_run_sync_inside_trio_says_what_to_do_instead(agent_with) -> None:
+    with pytest.raises(RuntimeError, match=r"await agent.run\(prompt\)"):
+        agent_with(ScriptedProvider().text("hello")).run_sync("hi")
+
+
 @pytest.mark.covers("MM-10", "MM-11", "SES-08")
 async def test_a_prompt_may_be_a_list_of_parts_and_later_turns_keep_them(agent_with) -> None:
     provider = ScriptedProvider().text("a cat").text("black")
