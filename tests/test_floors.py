@@ -16,13 +16,14 @@ MODULES = {name.removesuffix(".__init__"): path for name, path in SOURCES.items(
 
 GROUND = ["messages", "errors", "groups", "_version"]
 NEIGHBOURS = ["kernel", "journal", "providers", "tools", "processes", "safety", "hooks", "config", "prompt", "usage"]
-NEIGHBOURS += ["attachments", "logs", "mcp", "injectors", "conditions"]
+NEIGHBOURS += ["attachments", "logs", "mcp", "injectors", "conditions", "snapshots"]
 FACES = [
     "testing",
     "agent",
     "driving",
     "local",
     "distros",
+    "roles",
     "runtime",
     "catalogue",
     "editor",
@@ -35,7 +36,7 @@ FACES = [
     "directives",
     "display",
 ]  # each may use what stands after it
-FOR_TRANSPORTS = ["config", "prompt", "usage", "attachments", "logs", "conditions"]
+FOR_TRANSPORTS = ["config", "prompt", "usage", "attachments", "logs", "conditions", "snapshots"]
 ROOMS = {  # of transports: those with a way in, which do not know one another, and then those that they share
     "cli": ["terminal", "program"],
     "fullscreen": ["terminal", "program"],
@@ -49,7 +50,7 @@ ROOMS = {  # of transports: those with a way in, which do not know one another, 
     "terminal": ["program"],
     "program": [],
 }
-COMMANDS = ("aar.transports.cli.commands", "aar.transports.cli.serving")  # from the command line to every way in
+COMMANDS = tuple(f"aar.transports.cli.{name}" for name in ("commands", "interfaces", "serving"))  # open every way in
 ENTRANCES = ["aar", "aar.__main__"]  # the lazy public names, and the command line
 
 EXCEPTIONS = {  # a module or package, and the neighbours that it may know
@@ -57,6 +58,7 @@ EXCEPTIONS = {  # a module or package, and the neighbours that it may know
     "aar.safety.sandbox": ["processes"],
     "aar.providers.local": ["processes"],
     "aar.mcp": ["processes"],
+    "aar.snapshots": ["processes"],
     "aar.hooks": ["injectors"],
 }
 

@@ -10,7 +10,10 @@ from cyclopts import App, CycloptsError, Parameter
 __all__ = ["GROUPS", "build_app", "run_command"]
 
 _COMMANDS = "aar.transports.cli.commands"
-_SERVING = "aar.transports.cli.serving"
+_ELSEWHERE = {
+    "tui": "aar.transports.cli.interfaces",
+    **dict.fromkeys(("serve", "acp", "mcp"), "aar.transports.cli.serving"),
+}
 
 ABOUT = "A coding agent for the terminal. What it does is kept in sessions that can be resumed."
 
@@ -27,6 +30,7 @@ def build_app() -> App:
     for name in (
         "run",
         "chat",
+        "tui",
         "serve",
         "acp",
         "mcp",
@@ -38,7 +42,7 @@ def build_app() -> App:
         "install",
         "version",
     ):
-        app.command(f"{_SERVING if name in ('serve', 'acp', 'mcp') else _COMMANDS}:{name}", name=name)
+        app.command(f"{_ELSEWHERE.get(name, _COMMANDS)}:{name}", name=name)
     sessions = _group("sessions", "List, show, export and delete stored sessions.")
     for name in ("list", "show", "export", "delete"):
         sessions.command(f"{_COMMANDS}:sessions_{name}", name=name)

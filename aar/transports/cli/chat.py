@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aar.client import SessionHandle
 from aar.display import plain
 from aar.transports.cli.look import look_for
 from aar.transports.cli.render import LineDrawing, Renderer
@@ -15,9 +14,6 @@ from aar.transports.program.opening import open_conversation, two_sessions
 from aar.transports.program.screen import Screen
 from aar.transports.program.settings import loaded_settings
 from aar.transports.terminal.slash import CHAT, Reply, SlashCommands
-
-if TYPE_CHECKING:
-    from aar.messages.themes import Theme
 
 __all__ = ["chat"]
 
@@ -46,16 +42,20 @@ class _Face:
     """Text line by line, with panels around what a tool gave and around errors."""
 
     prompt = "> "
+    gap = ""
     shows_status = True
 
     def __init__(self, screen: Screen, *, verbose: bool) -> None:
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
         self.renderer = Renderer(screen, LineDrawing(screen, verbose=verbose))
 
+    async def enter(self, handle: SessionHandle) -> None:
+        """One session looks like another."""
+
     def styled_prompt(self) -> str:
         return self.prompt
 
-    async def welcome(self, commands: SlashCommands) -> str:
+    async def welcome(self) -> str:
         return self._look.panel("Aar", BANNER, "blue")
 
     def working(self) -> str:
@@ -67,7 +67,7 @@ class _Face:
         parts += [f"{plain(reply.text)}\n"] if reply.text else []
         return "".join(parts)
 
-    def error(self, text: str) -> str:
+    def failed(self, text: str) -> str:
         return self._look.panel("Error", plain(text), "red")
 
     def shows_panel(self, name: str) -> bool:
@@ -75,6 +75,3 @@ class _Face:
 
     def panel(self, name: str, text: str) -> str:
         return ""
-
-    def restyle(self, theme: Theme) -> None:
-        """There is one style."""

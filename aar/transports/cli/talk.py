@@ -5,7 +5,7 @@ How all of that looks is the face's affair: `aar chat` and `aar tui` differ in n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import trio
 
@@ -25,29 +25,31 @@ from aar.transports.program.sentences import sentence
 from aar.transports.terminal.attaching import attached, with_files
 from aar.transports.terminal.slash import Effect, Reply, SlashCommands
 
-if TYPE_CHECKING:
-    from aar.messages.themes import Theme
-
 __all__ = ["Face", "Talk"]
 
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"  # with what was scrolled away
 
 
 class Face(Protocol):
-    """How a conversation looks. Texts to write, each with its newline at the end; an empty one is not written."""
+    """How a conversation looks. Texts to write, each with its newline at the end; an empty one is not written.
+
+    `gap` stands before each `prompt`. `enter` comes before the first turn in a session.
+    """
 
     prompt: str
-    renderer: Renderer
+    gap: str
     shows_status: bool
 
+    @property
+    def renderer(self) -> Renderer: ...
+    async def enter(self, handle: SessionHandle) -> None: ...
     def styled_prompt(self) -> str: ...
-    async def welcome(self, commands: SlashCommands) -> str: ...
+    async def welcome(self) -> str: ...
     def working(self) -> str: ...
     def reply(self, reply: Reply) -> str: ...
-    def error(self, text: str) -> str: ...
+    def failed(self, text: str) -> str: ...
     def shows_panel(self, name: str) -> bool: ...
     def panel(self, name: str, text: str) -> str: ...
-    def restyle(self, theme: Theme) -> None: ...
 
 
 class Talk:
@@ -72,7 +74,7 @@ class Talk:
 
     async def run(self) -> None:
         """Until the user leaves. A session is on disk after each turn."""
-        await self._screen.tell(await self._face.welcome(self._commands))
+        await self._screen.tell(await self._face.welcome())
         if self._conversation.remark:
             await self._screen.tell(f"{self._conversation.remark}\n")
         try:
@@ -87,10 +89,12 @@ class Talk:
 
     async def _in_session(self, handle: SessionHandle) -> None:
         """Until another session takes the place of this one, or the user leaves."""
+        await self._face.enter(handle)
         approver = Approver(handle, self._screen, self._lines, says_yes=self._says_yes)
         async with approver.attending():
             while handle is self._handle and not self._is_over:
                 await self._screen.start_line()
+                await self._screen.tell(self._face.gap)
                 line = await self._read()
                 if line is None:
                     self._has_left = True
@@ -132,7 +136,7 @@ class Talk:
         try:
             prompt = await with_files(line, config, self._handle.cwd)
         except InvalidMessage as error:
-            await self._tell(self._face.error(str(error)))
+            await self._tell(self._face.failed(str(error)))
             return
         for remark in attached(prompt, config):
             await self._screen.tell(f"{plain(remark)}\n")
@@ -145,7 +149,7 @@ class Talk:
         except* ClientGone:
             raise
         except* AarError as errors:
-            await self._tell(self._face.error("\n".join(sentence(error) for error in leaves(errors))))
+            await self._tell(self._face.failed("\n".join(sentence(error) for error in leaves(errors))))
 
     async def _tell(self, text: str) -> None:
         if text:
@@ -171,8 +175,6 @@ class Talk:
             self._has_left = True
         elif reply.effect is Effect.CLEAR and self._screen.is_live:
             await self._screen.draw(CLEAR, "")
-        elif reply.effect is Effect.RESTYLE:
-            self._face.restyle(self._commands.theme)
         await self._screen.tell(self._face.reply(reply))
 
 

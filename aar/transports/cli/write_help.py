@@ -29,7 +29,8 @@ Exit codes: 0 done, 1 error, 2 usage, 3 step limit, 4 timed out, 5 budget spent,
 Words with a leading @ name files that go along: @shot.png, @src/main.py.
 Questions are asked at the terminal. Without one the answer is no, unless --yes says otherwise.
 """,
-    "chat": "While chatting: /model shows and switches models, /quit leaves.\n",
+    "chat": "While chatting: /help shows the commands, /quit leaves.\n",
+    "tui": "In it: /help shows the commands, /theme changes the colours, /quit leaves.\n",
 }
 
 

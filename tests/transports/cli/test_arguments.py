@@ -34,6 +34,7 @@ DISTRO = ["--distro=n", "-d=n", "--rootfs-url=u", "--packages=a,b"]
 ACCEPTED = {
     "run": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE, "--output=json", "--output=stream-json"],
     "chat": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE],
+    "tui": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE, "--theme=x", "-t", "x", "--fixed"],
     "acp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
     "mcp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
     "serve": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--allow-loosening"],
