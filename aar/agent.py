@@ -24,6 +24,7 @@ import trio
 
 from aar.client import SessionHandle
 from aar.errors import AarError, SessionError
+from aar.handle import check_prompt
 from aar.hooks import Hooks
 from aar.journal.state import Session
 from aar.journal.store import Store
@@ -171,8 +172,10 @@ class Agent:
 
         Setting `cancel_event` ends the turn after the step that runs. Cancelling the caller's scope ends it at once,
         and the session still has everything that happened. Model and tool failures are events, not exceptions;
-        raises `StoreUnavailable` when what happens cannot be recorded.
+        raises `StoreUnavailable` when what happens cannot be recorded, `InvalidMessage` for a prompt that is empty.
         """
+        said = _parts(prompt)
+        check_prompt(said)
         session = session if session is not None else Session()
         if session.session_id in self._busy:
             raise SessionError(f"session {session.session_id} is in a run already: wait for it, or use another session")
@@ -182,7 +185,7 @@ class Agent:
                 async with self._some_runtime() as runtime:
                     handle, known = await self._handle(runtime, session)
                     try:
-                        await self._run(handle, _parts(prompt), known, cancel_event)
+                        await self._run(handle, said, known, cancel_event)
                     finally:
                         self._bring_home(handle, session, known)
         finally:

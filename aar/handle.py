@@ -9,13 +9,13 @@ from typing import Any
 
 import trio
 
-from aar.errors import AarError, ActorCrashed, ActorStopped
+from aar.errors import AarError, ActorCrashed, ActorStopped, InvalidMessage
 from aar.journal.journal import Follower, Journal
 from aar.journal.state import Session
 from aar.kernel import Ref
 from aar.kernel.alone import errors_alone
 from aar.messages.approvals import ApprovalsCommand, Attend, Decide, DecisionName
-from aar.messages.content import ContentBlock
+from aar.messages.content import ContentBlock, TextBlock
 from aar.messages.events import Compacted, Event, Notice, Recorded, SessionEvent, TurnEnded
 from aar.messages.mcp import (
     GetServerPrompt,
@@ -53,7 +53,7 @@ from aar.messages.session import (
 )
 from aar.messages.settings import AgentConfig
 
-__all__ = ["PromptContent", "SessionHandle", "opening_problems"]
+__all__ = ["PromptContent", "SessionHandle", "check_prompt", "opening_problems"]
 
 OWNER_GRACE = 15.0  # seconds the owner of a turn waits for its end after cancelling it
 
@@ -61,9 +61,16 @@ PromptContent = str | list[ContentBlock]
 Turn = tuple[str, Callable[[], Awaitable[TurnEnded]]]
 
 
-def _prompt(content: PromptContent) -> Prompt:
+def check_prompt(content: object) -> None:
+    """Raises `TypeError` for what is no prompt, `InvalidMessage` for one that says nothing."""
     if not isinstance(content, str | list):
         raise TypeError(f"a prompt is text or a list of content blocks, not {content!r}")
+    blocks = [TextBlock(text=content)] if isinstance(content, str) else content
+    if all(isinstance(block, TextBlock) and not block.text.strip() for block in blocks):
+        raise InvalidMessage("the prompt is empty: say what is to be done")
+
+
+def _prompt(content: PromptContent) -> Prompt:
     return Prompt(content=content) if isinstance(content, str) else Prompt(parts=content)
 
 
@@ -100,8 +107,9 @@ class SessionHandle:
     async def prompt(self, content: PromptContent) -> TurnEnded:
         """Run a turn and wait for its end. Leaving early leaves the turn running: others may be watching.
 
-        Raises `QueueFull`, `SessionClosed`, `ActorCrashed`, `StoreUnavailable`.
+        Raises `InvalidMessage` when it is empty, `QueueFull`, `SessionClosed`, `ActorCrashed`, `StoreUnavailable`.
         """
+        check_prompt(content)
         return await self._ref.ask(_prompt(content))
 
     async def run(self, content: PromptContent) -> TurnEnded:
@@ -116,6 +124,8 @@ class SessionHandle:
         Yields its turn id and a function that waits for its end. A turn that has not ended when the block is left is
         cancelled and waited for, at most 15 seconds. With `goes_on` nothing new is said, and `content` is left out.
         """
+        if not goes_on:
+            check_prompt(content)
         named = {"turn_id": turn_id} if turn_id else {}
         command = _prompt(content).model_copy(update={**named, "goes_on": goes_on})
         is_over = False
@@ -143,10 +153,12 @@ class SessionHandle:
 
     async def steer(self, content: str) -> None:
         """Say something to the running turn: the model sees it at its next step."""
+        check_prompt(content)
         await self._ref.tell(Steer(content=content))
 
     async def follow_up(self, content: str) -> None:
         """Say something when the turn would stop: it goes on with it."""
+        check_prompt(content)
         await self._ref.tell(FollowUp(content=content))
 
     async def cancel(self, turn_id: str | None = None, *, after_step: bool = False) -> None:

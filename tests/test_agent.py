@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 import aar
-from aar.errors import StoreUnavailable
+from aar.errors import InvalidMessage, StoreUnavailable
 from aar.messages.events import AgentState, ErrorEvent, ProviderSwitchEvent, ToolCall, ToolResult, UserMessage
 from aar.messages.settings import AgentConfig, ProviderConfig, SafetyConfig
 from aar.testing import Fault, MemoryStore, ScriptedProvider
@@ -98,6 +98,12 @@ def test_without_trio_the_error_says_what_to_do_instead(agent_with) -> None:
     for begun in (agent.run("hi"), agent.chat("hi"), agent.__aenter__()):
         with pytest.raises(RuntimeError, match=r"asyncio.to_thread\(agent.run_sync, prompt\)"):
             begun.send(None)  # as asyncio does
+
+
+@pytest.mark.parametrize("nothing", ["", " ", [], [{"type": "text", "text": ""}]])
+async def test_a_prompt_that_says_nothing_is_refused(agent_with, nothing) -> None:
+    with pytest.raises(InvalidMessage, match="the prompt is empty: say what is to be done"):
+        await agent_with(ScriptedProvider().text("hello")).run(nothing)
 
 
 async def test_run_sync_inside_trio_says_what_to_do_instead(agent_with) -> None:

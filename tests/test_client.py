@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from aar.errors import ActorStopped, QueueFull, StoreUnavailable
-from aar.messages.content import TextBlock
+from aar.errors import ActorStopped, InvalidMessage, QueueFull, StoreUnavailable
+from aar.messages.content import ImageBlock, ImageURL, TextBlock
 from aar.messages.events import AgentState, TurnEnded, UserMessage
 from aar.messages.settings import AgentConfig
 from aar.testing import Fault, MemoryStore, ScriptedProvider, facts_of, open_test_runtime
@@ -137,6 +137,22 @@ async def test_an_error_inside_attending_leaves_it_as_it_is(live) -> None:
     async with live() as session:
         with pytest.raises(ZeroDivisionError):
             await fail(session)
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", [], [TextBlock(text=" ")]])
+async def test_a_prompt_that_says_nothing_is_refused_before_anything_happens(live, nothing) -> None:
+    async with live() as session:
+        before = session.records()
+        for say in (session.prompt, session.run, session.steer, session.follow_up):
+            with pytest.raises(InvalidMessage, match="the prompt is empty: say what is to be done"):
+                await say(nothing)
+        assert session.records() == before
+
+
+async def test_a_picture_alone_says_something(live) -> None:
+    async with live(ScriptedProvider().text("a cat")) as session:
+        await session.prompt([ImageBlock(image_url=ImageURL(url="https://cats.example/1.png"))])
+        assert session.snapshot().last_text() == "a cat"
 
 
 async def test_handles_of_one_session_are_alike(tmp_path) -> None:

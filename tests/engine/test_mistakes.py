@@ -9,6 +9,7 @@ import pytest
 
 from aar.driving import open_engine
 from aar.engine import Engine, Options
+from aar.errors import InvalidMessage
 from aar.messages.events import Notice, UserMessage
 from aar.messages.tools import ToolOutcome
 from aar.testing import ScriptedProvider, open_test_runtime
@@ -117,6 +118,8 @@ async def test_prompts_and_tools_of_a_wrong_kind_are_refused_with_what_is_wanted
     async with engine(ScriptedProvider().text("ok")) as it:
         with pytest.raises(TypeError, match="a prompt is text or a list of content blocks, not 5"):
             await it.run(5)
+        with pytest.raises(InvalidMessage, match="the prompt is empty"):
+            await it.run(" ")
         assert (await it.run("go")).stop == "end_turn"
     async with open_test_runtime(ScriptedProvider(), home=tmp_path) as runtime:
         for tools, wanted in (
