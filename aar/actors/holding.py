@@ -143,6 +143,8 @@ class HeldSession:
         opening, shared, config = self._opening, self._shared, self.config
         cwd = str(journal.session.metadata["cwd"])
         _check_folder(cwd)
+        if config.shell_hooks:
+            _check_shell_hooks(config)  # a mistake in there leaves no session behind
         additions = await shared.extend(journal, config) if shared.extend is not None else Additions()
         await repair(journal)
         data: dict[str, Any] = {"session_id": opening.session_id, "cwd": cwd, "config": without_keys(config)}
@@ -190,7 +192,9 @@ class HeldSession:
             commands=Commands(additions.commands),
             prompt_parts=additions.prompt,
         )
-        if bench.hooks.injectors is not None or config.injectors or config.shell_hooks:
+        if config.shell_hooks:
+            bench = replace(bench, hooks=bench.hooks.and_then(_hooks_of_shell(bench)))
+        if bench.hooks.injectors is not None or config.injectors:
             bench = replace(bench, injecting=_injecting(bench))
         return bench if self._opening.steps is None else self._opening.steps.bench(bench)
 
@@ -230,6 +234,18 @@ def _is_started(task_status: trio.TaskStatus[SessionInfo | Exception], error: Ex
     except RuntimeError:
         return False
     return True
+
+
+def _check_shell_hooks(config: AgentConfig) -> None:
+    from aar.config.shell_hooks import parse_shell_hooks  # most users have none
+
+    parse_shell_hooks(config.shell_hooks)
+
+
+def _hooks_of_shell(bench: Workbench) -> Hooks:
+    from aar.actors.shell_hooks import hooks_of_shell
+
+    return hooks_of_shell(bench.base.shell_hooks, lambda: bench.config, session_id=bench.session_id, cwd=bench.cwd)
 
 
 def _injecting(bench: Workbench) -> Injecting | None:

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import trio
 
@@ -40,8 +41,9 @@ async def run_command(
     output_limit: int,
     report: Callable[[str], None] | None = None,
     confinement: Confinement | None = None,
+    stdin: bytes | Literal["empty"] = "empty",
 ) -> Finished:
-    """Run `argv` with empty standard input and leave nothing of it behind.
+    """Run `argv` with `stdin` as its standard input and leave nothing of it behind.
 
     After `timeout` seconds (None: never) it is ended and what it wrote so far is kept. `stdout` and `stderr` have at
     most `output_limit` characters together; of longer output the head and the tail remain, and memory stays flat.
@@ -53,7 +55,7 @@ async def run_command(
     """
     recording = _Recording(output_limit, report)
     with trio.move_on_after(math.inf if timeout is None else timeout):
-        async with open_process(argv, cwd=cwd, env=env, confinement=confinement) as process:
+        async with open_process(argv, cwd=cwd, env=env, confinement=confinement, stdin=stdin) as process:
             await recording.follow(process)
     stdout, stderr = fit(recording.stdout, recording.stderr, output_limit)
     if recording.exit_code is None:
