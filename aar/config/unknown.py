@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from aar.messages.settings import BUILTIN_TOOLS, AgentConfig
+from aar.messages.settings import BUILTIN_TOOLS, MORE_TOOLS, AgentConfig
 
 __all__ = ["nearest", "unknown_paths", "unknown_settings"]
 
@@ -52,8 +52,8 @@ def _unknown_tools(raw: Mapping[str, Any], source: str) -> Iterator[str]:
     tools = raw.get("tools")
     enabled = tools.get("enabled_builtins") if isinstance(tools, dict) else None
     for name in enabled if isinstance(enabled, list) else []:
-        if isinstance(name, str) and name not in BUILTIN_TOOLS:
-            advice = _advice(name, list(BUILTIN_TOOLS))
+        if isinstance(name, str) and name not in (*BUILTIN_TOOLS, *MORE_TOOLS):
+            advice = _advice(name, [*BUILTIN_TOOLS, *MORE_TOOLS])
             yield f'{source}: tools.enabled_builtins: there is no tool "{name}". {advice}'
 
 

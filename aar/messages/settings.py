@@ -16,6 +16,7 @@ __all__ = [
     "ExtensionConfig",
     "GuardrailsConfig",
     "LinuxSandbox",
+    "MORE_TOOLS",
     "ProviderConfig",
     "SafetyConfig",
     "SandboxConfig",
@@ -36,6 +37,8 @@ BUILTIN_TOOLS = (
     "grep",
     "find_files",
 )
+
+MORE_TOOLS = ("todo",)  # that come with Aar, too, and are there where `enabled_builtins` names them
 
 DENIED_PATHS = (
     "/etc/shadow",
@@ -270,6 +273,7 @@ class AgentConfig(Settings):
     token_warning_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
     cost_warning_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
     session_dir: str = "~/.aar/sessions"
+    file_snapshots: bool = False
     attachable: bool = True
     project_rules_dir: str = ".agent"
     system_prompt: str = ""

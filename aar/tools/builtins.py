@@ -33,4 +33,8 @@ def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
         from aar.tools.shell import bash_tool
 
         return bash_tool(config)
+    if name == "todo":
+        from aar.tools.todo import TODO
+
+        return TODO
     return None
