@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from aar.errors import AarError, ActorCrashed, ActorStopped, InvalidMessage
+from aar.errors import AarError, ActorCrashed, ActorStopped, ExtensionError, InvalidMessage
 from aar.journal.journal import Follower, Journal
 from aar.journal.state import Session
 from aar.kernel import Ref
@@ -211,13 +211,28 @@ class SessionHandle:
     async def status(self) -> Status:
         return await self._ref.ask(GetStatus())
 
-    async def tools(self) -> tuple[ToolInfo, ...]:
-        """The tools that the model can use now, sorted by name."""
-        return await self._ref.ask(ListTools())
+    async def tools(self, *, everything: bool = False) -> tuple[ToolInfo, ...]:
+        """The tools that the model can use now, sorted by name; or all, also those that the settings keep from it."""
+        return await self._ref.ask(ListTools(everything=everything))
 
     async def commands(self) -> tuple[CommandInfo, ...]:
         """The slash commands that extensions bring, sorted by name."""
         return await self._ref.ask(ListCommands())
+
+    async def panels(self) -> dict[str, str]:
+        """What extensions have to say beside the conversation, by the names of their panels; see `ExtensionAPI.panel`.
+
+        Runs their code: one that fails stands there with what went wrong.
+        """
+        drawn: dict[str, str] = {}
+        for one in await self._ref.ask(ListCommands(panels=True)):
+            try:
+                text = await self.run_command(one.name)
+            except ExtensionError as error:
+                text = str(error)
+            if text:
+                drawn[one.name.partition(":")[2]] = text
+        return drawn
 
     async def run_command(self, name: str, arguments: str = "") -> str | None:
         """Run a slash command of an extension; gives what to show. Leaving early cancels it.

@@ -18,11 +18,12 @@ from aar.messages.session import CommandInfo, CommandReply, ListCommands, RunCom
 from aar.messages.settings import AgentConfig
 from aar.tools.registry import ToolRegistry, ToolSpec
 
-__all__ = ["Additions", "Command", "Commands", "Extend", "Observer", "add_tools"]
+__all__ = ["PANEL", "Additions", "Command", "Commands", "Extend", "Observer", "add_tools"]
 
 COMMAND_TIMEOUT = 600.0  # seconds; a person waits for it, and may leave earlier
 COMMANDS_AT_ONCE = 8
 LONGEST_REPLY = 100_000  # characters
+PANEL = "panel:"  # how the name of a command begins that draws a panel and that nobody types
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +83,12 @@ class Commands:
     async def answer(self, envelope: Envelope[Any]) -> None:
         """A client asks which commands there are, or wants one run. It is cancelled when its asker leaves."""
         match envelope.message:
-            case ListCommands():
-                listing = [CommandInfo(name=one.name, description=one.description) for one in self._commands.values()]
+            case ListCommands(panels=panels):
+                listing = [
+                    CommandInfo(name=one.name, description=one.description)
+                    for one in self._commands.values()
+                    if one.name.startswith(PANEL) is panels
+                ]
                 envelope.reply(tuple(sorted(listing, key=lambda info: info.name)))
             case RunCommand(name=name, arguments=arguments):
                 try:

@@ -33,6 +33,7 @@ __all__ = [
     "ExtensionCommand",
     "ExtensionContext",
     "ExtensionContextProtocol",
+    "ExtensionPanel",
     "SessionFacts",
 ]
 
@@ -65,6 +66,13 @@ class ExtensionCommand(NamedTuple):
     name: str
     description: str
     handler: Callable[..., Any]
+
+
+class ExtensionPanel(NamedTuple):
+    """`renderer(ctx)` gives the text in it, or `None` for no panel."""
+
+    name: str
+    renderer: Callable[..., Any]
 
 
 class SessionFacts(NamedTuple):
@@ -123,6 +131,7 @@ class Contributions(NamedTuple):
     commands: tuple[ExtensionCommand, ...]
     prompt: tuple[str, ...]
     injectors: tuple[Asked, ...] = ()
+    panels: tuple[ExtensionPanel, ...] = ()
 
 
 class ExtensionAPI:
@@ -137,6 +146,7 @@ class ExtensionAPI:
         self._commands: dict[str, ExtensionCommand] = {}
         self._prompt: list[str] = []
         self._injectors: list[Asked] = []
+        self._panels: dict[str, ExtensionPanel] = {}
         self._is_open = True
 
     def on(self, event: str) -> Callable[[F], F]:
@@ -238,6 +248,25 @@ class ExtensionAPI:
 
         return add
 
+    def panel(self, name: str) -> Callable[[F], F]:
+        """Decorator: as `register_panel`."""
+
+        def add(renderer: F) -> F:
+            self.register_panel(name, renderer)
+            return renderer
+
+        return add
+
+    def register_panel(self, name: str, renderer: Callable[..., Any]) -> None:
+        """Have `renderer(ctx)`, sync or async, give the text of a panel after each turn, where panels are drawn.
+
+        Nothing is drawn for `None` or an empty text, or when it takes too long.
+        """
+        self._check_open()
+        if not _COMMAND.fullmatch(name.lower()):
+            raise ExtensionError(f"{name!r} is no name for a panel: letters, digits, _ and -")
+        self._panels[name.lower()] = ExtensionPanel(name.lower(), renderer)
+
     def append_system_prompt(self, text: str) -> None:
         """Add a part to the system prompt of each session. May be called again."""
         self._check_open()
@@ -251,8 +280,8 @@ class ExtensionAPI:
         """`register` is over: gives what was registered, and takes nothing more."""
         self._is_open = False
         hooks = {event: tuple(handlers) for event, handlers in self._hooks.items()}
-        commands = tuple(self._commands.values())
-        return Contributions(hooks, tuple(self._tools), commands, tuple(self._prompt), tuple(self._injectors))
+        commands, panels = tuple(self._commands.values()), tuple(self._panels.values())
+        return Contributions(hooks, tuple(self._tools), commands, tuple(self._prompt), tuple(self._injectors), panels)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import trio
 
-from aar.actors.additions import Additions, Command, Observer
+from aar.actors.additions import PANEL, Additions, Command, Observer
 from aar.errors import ExtensionError
 from aar.extensions.api import HOOK_TIMEOUT, Contributions, ExtensionContext, SessionFacts
 from aar.extensions.calling import call, call_within
@@ -52,7 +52,7 @@ def additions_of(
     commands: dict[str, Command] = {}
     for one in bound:
         _add(tools, one.tools(), one.loaded)
-        _add(commands, one.commands(), one.loaded)
+        _add(commands, [*one.commands(), *one.panels()], one.loaded)
     return Additions(
         tools=tuple(tools.values()),
         hooks=hooks,
@@ -216,9 +216,17 @@ class _Bound(NamedTuple):
     def commands(self) -> list[Command]:
         return [Command(one.name, one.description, partial(self._command, one.handler)) for one in self.api.commands]
 
+    def panels(self) -> list[Command]:
+        return [Command(f"{PANEL}{one.name}", "", partial(self._panel, one.renderer)) for one in self.api.panels]
+
     async def _command(self, handler: Callable[..., Any], arguments: str) -> str | None:
         with self.context() as ctx:
             given = await call(handler, arguments, ctx, limiter=self.loaded.limiter)
+        return None if given is None else str(given)
+
+    async def _panel(self, renderer: Callable[..., Any], _: str) -> str | None:
+        with self.context() as ctx:
+            given = await call(renderer, ctx, limiter=self.loaded.limiter)
         return None if given is None else str(given)
 
     # --- following ---

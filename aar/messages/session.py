@@ -195,9 +195,13 @@ class ToolInfo(Message):
 
 
 class ListTools(Command, Request[tuple[ToolInfo, ...]]):
-    """The tools of the session, sorted by name: those of the runtime, its own, and those of its MCP servers."""
+    """The tools of the session, sorted by name: those of the runtime, its own, and those of its MCP servers.
+
+    `everything`: also those that the settings in force keep from the model.
+    """
 
     type: Literal["list_tools"] = "list_tools"
+    everything: bool = False
 
 
 class ListMcp(Command, Request[tuple[McpStatus, ...]]):
@@ -226,9 +230,10 @@ class CommandInfo(Message):
 
 
 class ListCommands(Command, Request[tuple[CommandInfo, ...]]):
-    """The slash commands of the session, sorted by name."""
+    """The slash commands of the session, sorted by name; or those that draw its panels, which only programs run."""
 
     type: Literal["list_commands"] = "list_commands"
+    panels: bool = False
 
 
 class CommandReply(Message):

@@ -387,3 +387,40 @@ async def test_of_two_extensions_with_one_name_for_a_tool_or_command_the_later_w
         await session.prompt("go")
         assert outputs(session) == ["b"]
     assert caplog.messages.count("'same' of extension b takes the place of another extension's") == 2
+
+
+# --- panels -----------------------------------------------------------------------------------
+
+
+async def test_panels_are_drawn_from_the_session_and_are_no_commands(world) -> None:
+    world.user(
+        "panels.py",
+        """
+        import trio
+
+        def register(api):
+            @api.panel("Steps")
+            def steps(ctx):
+                return f"{ctx.session.step_count} so far"
+
+            async def nothing(ctx):
+                await trio.sleep(0)
+
+            api.register_panel("nothing", nothing)
+
+            @api.panel("broken")
+            def broken(ctx):
+                raise ValueError("no such thing")
+        """,
+    )
+    async with world.session(ScriptedProvider().text("Hi.")) as session:
+        await session.prompt("go")
+        assert await session.panels() == {"steps": "1 so far", "broken": "Extension command error: no such thing"}
+        assert await session.commands() == ()
+
+
+async def test_a_panel_needs_a_name(world) -> None:
+    world.user("panels.py", "def register(api):\n    api.register_panel('a b', print)\n")
+    async with world.session(ScriptedProvider()) as session:
+        [problem] = opening_problems(session)
+        assert "'a b' is no name for a panel" in problem
