@@ -7,7 +7,9 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-__all__ = ["EditedLine", "Pressed", "keys_in"]
+__all__ = ["PASTE_BEGINS", "PASTE_ENDS", "EditedLine", "Pressed", "keys_in"]
+
+PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 
 _KEY = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # a key with a name: arrows, Delete, ...
@@ -51,9 +53,20 @@ class EditedLine:
         self.cursor = 0
         self._versions = [*history, ""]  # of every line that was looked at, as it was left
         self._at = len(history)
+        self._pasted: str | None = None  # the key before, while the terminal hands over what was pasted
 
     def press(self, key: str) -> Pressed | None:
-        """Do what this key stands for; keys without a meaning do nothing."""
+        """Do what this key stands for; keys without a meaning do nothing.
+
+        What comes between `PASTE_BEGINS` and `PASTE_ENDS` is text, whatever the keys in it mean otherwise; escape
+        sequences in it are left out.
+        """
+        if key in (PASTE_BEGINS, PASTE_ENDS):
+            self._pasted = "" if key == PASTE_BEGINS else None
+            return None
+        if self._pasted is not None:
+            self._paste(key)
+            return None
         action = _ACTIONS.get(key)
         if key in ("\r", "\n"):
             return Pressed.ENTER
@@ -66,6 +79,16 @@ class EditedLine:
         elif key == "\t" or (key[0] >= " " and key != "\x7f"):
             self._insert("".join(c for c in key if c == "\t" or unicodedata.category(c) != "Cc"))
         return None
+
+    def _paste(self, key: str) -> None:
+        if key in ("\r", "\n"):
+            self._insert("\n" if (self._pasted, key) != ("\r", "\n") else "")
+        elif key == "\t" or (key[0] >= " " and key != "\x7f"):
+            self._insert("".join(c for c in key if c == "\t" or unicodedata.category(c) != "Cc"))
+        self._pasted = key
+
+    def new_line(self) -> None:
+        self._insert("\n")
 
     def _insert(self, text: str) -> None:
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
@@ -177,6 +200,8 @@ _ACTIONS: dict[str, Callable[[EditedLine], None]] = {
     "\x1bd": EditedLine.word_after,
     "\x1bb": EditedLine.word_left,
     "\x1bf": EditedLine.word_right,
+    "\x1b\r": EditedLine.new_line,
+    "\x1b\n": EditedLine.new_line,
     "\x1b[3~": EditedLine.delete,
     "\x1b[1~": EditedLine.home,
     "\x1b[7~": EditedLine.home,

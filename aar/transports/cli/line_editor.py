@@ -25,6 +25,7 @@ __all__ = ["LineEditor"]
 
 _KEPT = 500  # lines of history
 _LOCAL, _CHARACTERS = 3, 6  # places among the attributes of a terminal
+_MARKS_PASTES, _MARKS_NO_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 _SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP, signal.SIGQUIT)
 
 
@@ -55,13 +56,13 @@ class LineEditor:
 
     def _remember(self, text: str) -> None:
         """Lines that are empty, or the same as the last one, are not worth a key."""
-        if text.strip() and "\n" not in text and self._history[-1:] != [text]:
+        if text.strip() and self._history[-1:] != [text]:
             self._history = [*self._history[1 - _KEPT :], text]
 
     async def _edited(self, prompt: str, styled: str) -> str | None:
         line = EditedLine(self._history)
         drawing = _Drawing(self._screen, prompt, styled, line)
-        mode = _KeyMode(self._lines.descriptor)
+        mode = _KeyMode(self._lines.descriptor, self._screen)
         end = None
         try:
             with mode.on(), trio.open_signal_receiver(*_SIGNALS) as signals:
@@ -103,10 +104,11 @@ async def _watch(signals: AsyncIterator[int], mode: _KeyMode, drawing: _Drawing)
 
 
 class _KeyMode:
-    """Every key at once and no echo. Ctrl+C stays a signal."""
+    """Every key at once and no echo; the terminal marks what is pasted. Ctrl+C stays a signal."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, screen: Screen) -> None:
         self._descriptor = descriptor
+        self._screen = screen
         self._before: list[Any] | None = None
 
     @contextlib.contextmanager
@@ -126,14 +128,15 @@ class _KeyMode:
             attributes[_CHARACTERS] = [*attributes[_CHARACTERS]]
             attributes[_CHARACTERS][termios.VMIN] = 1
             attributes[_CHARACTERS][termios.VTIME] = 0
-            self._apply(attributes)
+            self._apply(attributes, _MARKS_PASTES)
 
     def restore(self) -> None:
         if self._before is not None:
-            self._apply(self._before)
+            self._apply(self._before, _MARKS_NO_PASTES)
 
-    def _apply(self, attributes: list[Any]) -> None:
+    def _apply(self, attributes: list[Any], codes: str) -> None:
         if _has_terminal(self._descriptor):
+            self._screen.set_nowait(codes)
             with contextlib.suppress(termios.error):
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, attributes)
 
@@ -161,10 +164,13 @@ class _Drawing:
         width = self._screen.columns
         before = self._prompt + self._line.text[: self._line.cursor].replace("\t", " ")
         whole = self._prompt + self._line.text.replace("\t", " ")
+        before, whole = _cropped(before, whole, width, self._screen.rows)
         last, column = _place(whole, width)
         row, at = _place(before, width)
-        codes = f"{_up(_place(self._shown, width)[0])}\r\x1b[J{self._styled}{whole[len(self._prompt) :]}"
-        codes += "\n" if last and not column else ""  # the terminal waits for one more character before it wraps
+        styled = whole.replace(self._prompt, self._styled, 1) if whole.startswith(self._prompt) else whole
+        codes = f"{_up(_place(self._shown, width)[0])}\r\x1b[J{styled}"
+        if last and not column and not whole.endswith("\n"):
+            codes += "\n"  # the terminal waits for one more character before it wraps
         codes += f"{_up(last - row)}\r" + (f"\x1b[{at}C" if at else "") if (row, at) != (last, column) else ""
         self._shown, self._rows_below = before, last - row
         await self._screen.draw(codes, whole)
@@ -192,13 +198,33 @@ def _up(rows: int) -> str:
 
 def _place(text: str, width: int) -> tuple[int, int]:
     """Row and column of the cursor after this text, from the row in which it begins."""
-    row = column = 0
+    rows = _rows(text, width)
+    column = sum(map(_columns, rows[-1]))
+    return (len(rows), 0) if column == width else (len(rows) - 1, column)
+
+
+def _rows(text: str, width: int) -> list[str]:
+    """The rows that this text takes, the last of which may be empty."""
+    rows, column = [""], 0
     for character in text:
         wide = _columns(character)
-        if column + wide > width:
-            row, column = row + 1, 0
-        column += wide
-    return (row + 1, 0) if column == width else (row, column)
+        if character == "\n" or column + wide > width:
+            rows.append("")
+            column = 0
+        if character != "\n":
+            rows[-1] += character
+            column += wide
+    return rows
+
+
+def _cropped(before: str, whole: str, width: int, height: int) -> tuple[str, str]:
+    """What is drawn up to the cursor, and in all: no more rows than there are, or they could not be drawn anew."""
+    rows, above = _rows(whole, width), len(_rows(before, width)) - 1
+    room = max(height - 1, 1)
+    if len(rows) <= room:
+        return before, whole
+    first = max(0, min(above - room // 2, len(rows) - room))
+    return "\n".join(_rows(before, width)[first:]), "\n".join(rows[first : first + room])
 
 
 def _columns(character: str) -> int:

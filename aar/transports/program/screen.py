@@ -21,7 +21,7 @@ from aar.errors import ClientGone
 __all__ = ["Screen"]
 
 _CLEAR = "\r\x1b[K"
-_DEFAULT_WIDTH = 80
+_DEFAULT_WIDTH, _DEFAULT_HEIGHT = 80, 24
 _LEFT = (errno.EPIPE, errno.ECONNRESET)
 
 
@@ -52,10 +52,18 @@ class Screen:
     @property
     def columns(self) -> int:
         """Columns of the terminal; 80 where there is none, or one that does not know."""
+        return self._size()[0] or _DEFAULT_WIDTH
+
+    @property
+    def rows(self) -> int:
+        """Rows of the terminal; 24 where there is none, or one that does not know."""
+        return self._size()[1] or _DEFAULT_HEIGHT
+
+    def _size(self) -> tuple[int, int]:
         for descriptor in (self._out, self._err):
             with contextlib.suppress(OSError):
-                return os.get_terminal_size(descriptor).columns or _DEFAULT_WIDTH
-        return _DEFAULT_WIDTH
+                return os.get_terminal_size(descriptor)
+        return 0, 0
 
     async def say(self, text: str) -> None:
         """Write to standard output. Raises `ClientGone` when its reader has left, `OSError` for a disk that is full."""
@@ -85,13 +93,22 @@ class Screen:
 
     def tell_nowait(self, text: str) -> None:
         """A last word on standard error when everything else is cancelled. Dropped if it would have to wait."""
-        ready = select.poll()
-        ready.register(self._err, select.POLLOUT)
-        if any(state & select.POLLOUT for _, state in ready.poll(0)):
+        if self._can_write_now():
             clear = _CLEAR if self._status else "\n" if self._tail else ""
             self._status = self._tails[self._err] = ""
             with contextlib.suppress(OSError):
                 os.write(self._err, (clear + text).encode(_encoding(), errors="replace"))
+
+    def set_nowait(self, codes: str) -> None:
+        """Send codes that change how the terminal of standard error works, and draw nothing. Dropped as above."""
+        if self._can_write_now():
+            with contextlib.suppress(OSError):
+                os.write(self._err, codes.encode())
+
+    def _can_write_now(self) -> bool:
+        ready = select.poll()
+        ready.register(self._err, select.POLLOUT)
+        return any(state & select.POLLOUT for _, state in ready.poll(0))
 
     async def start_line(self) -> None:
         """End the line that is open on standard error, which may be that of an answer on the same terminal."""
