@@ -34,6 +34,10 @@ def tui(*, flags: TuiFlags = TuiFlags()) -> int:
 
         complain("`aar tui` needs a terminal for input and output. For pipes and files: aar chat, aar run.")
         return USAGE
+    if flags.fixed:
+        from aar.transports.fullscreen.start import fullscreen
+
+        return fullscreen(flags=flags)
     from aar.transports.cli.tui import tui
 
     return tui(flags=flags)

@@ -1,7 +1,7 @@
 """urwid's event loop under Trio: what it would call back runs in one nursery, and a frame is drawn only when asked for.
 
 The event loop that urwid brings draws after every wake-up of any task of the program. A session wakes up thousands of
-times a second; a terminal shows thirty frames.
+times a second; nobody reads more than twenty frames.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import urwid
 
 __all__ = ["FRAME", "Frames"]
 
-FRAME = 1 / 30
+FRAME = 1 / 20
 """Seconds between two frames at least. The first one after a pause is drawn at once."""
 
 LAZINESS = 3.0

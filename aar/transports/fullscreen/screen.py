@@ -19,12 +19,16 @@ INPUT_ROWS, FOOTER_ROWS = 5, 3  # unless the theme says
 class Places(Protocol):
     """The widgets of the regions. `footer_rows` says how many lines the footer needs at this width."""
 
-    header: urwid.Widget
-    chat: urwid.Widget
-    thinking: urwid.Widget
-    input: urwid.Widget
-    footer: urwid.Widget
-
+    @property
+    def header(self) -> urwid.Widget: ...
+    @property
+    def chat(self) -> urwid.Widget: ...
+    @property
+    def thinking(self) -> urwid.Widget: ...
+    @property
+    def input(self) -> urwid.Widget: ...
+    @property
+    def footer(self) -> urwid.Widget: ...
     def footer_rows(self, columns: int) -> int: ...
 
 

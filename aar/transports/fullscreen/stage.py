@@ -29,7 +29,7 @@ class Stage(Protocol):
     def theme(self) -> Theme: ...
 
     def redraw(self) -> None:
-        """Something has changed that is to be seen. Cheap: frames are drawn at most thirty times a second."""
+        """Something has changed that is to be seen. Cheap: frames are drawn at most twenty times a second."""
 
     def start(self, work: Callable[..., Awaitable[object]], *arguments: Any) -> None:
         """Run this beside the interface until it ends or is closed. An `AarError` is shown, others end the program."""

@@ -1,0 +1,334 @@
+"""The full-screen interface as a whole: an actor that follows a session, draws, and hands on what is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+import urwid
+
+from aar.errors import AarError
+from aar.groups import leaves
+from aar.handle import SessionHandle
+from aar.messages.events import ApprovalRequested, Recorded, UserMessage
+from aar.messages.settings import AgentConfig
+from aar.messages.themes import Theme
+from aar.transports.fullscreen.bars import Footer, Header
+from aar.transports.fullscreen.blocks import Block, Lines
+from aar.transports.fullscreen.frames import Frames
+from aar.transports.fullscreen.history import History
+from aar.transports.fullscreen.input import Input
+from aar.transports.fullscreen.leaving import Leaving
+from aar.transports.fullscreen.parts import make_parts
+from aar.transports.fullscreen.prompts import Prompts
+from aar.transports.fullscreen.replies import reply_blocks
+from aar.transports.fullscreen.screen import Board
+from aar.transports.fullscreen.stage import Part
+from aar.transports.fullscreen.styles import palette
+from aar.transports.fullscreen.terminal import Surface
+from aar.transports.fullscreen.thinking import Thinking
+from aar.transports.fullscreen.transcript import Transcript
+from aar.transports.fullscreen.view import View
+from aar.transports.program.sentences import sentence
+from aar.transports.terminal.slash import Effect, SlashCommands
+
+__all__ = ["FullScreen"]
+
+AT_ONCE = 8  # slash commands that may run side by side
+WELCOME = "Ctrl+S sends, Enter begins a new line, @ picks a file, /help lists the commands."
+
+
+class FullScreen:
+    """One person's conversation on the whole screen, until they leave. It is the `Stage` of its parts."""
+
+    def __init__(
+        self,
+        commands: SlashCommands,
+        surface: Surface,
+        leaving: Leaving,
+        *,
+        verbose: bool = False,
+        says_yes: bool = False,
+    ) -> None:
+        self._commands = commands
+        self._surface = surface
+        self._leaving = leaving
+        self._says_yes = says_yes
+        self._view = View()
+        self.header = Header()
+        self.footer = Footer()
+        self.thinking = Thinking()
+        self.chat = Transcript(self._view, commands.theme, verbose=verbose, clicked=self._clicked)
+        self.input = Input(surface.pastes, lambda: self.act("files"))
+        self._board = Board(self, commands.theme, self.act)
+        self._history = History()
+        self._prompts = Prompts(commands.conversation, self.tell)
+        self._running: set[trio.CancelScope] = set()  # slash commands
+        self._frames = Frames(surface.send)
+        self._following = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self._parts: list[Part] = make_parts(self)
+        self._actions = self._own_actions()
+        for part in self._parts:
+            self._actions.update(part.actions)
+
+    def _own_actions(self) -> dict[str, Callable[[], None]]:
+        return {
+            "send": self._send,
+            "cancel": self.cancel,
+            "think": self._toggle_thinking,
+            "theme": lambda: self._run_command("/theme next", is_told=False),
+            "clear": lambda: self._run_command("/clear", is_told=False),
+            "quit": self._leaving.leave,
+            "history_previous": lambda: self._recall(self._history.previous(self.input.text)),
+            "history_next": lambda: self._recall(self._history.next()),
+            "page_up": lambda: self.chat.port.page(-1),
+            "page_down": lambda: self.chat.port.page(1),
+        }
+
+    def act(self, action: str) -> None:
+        """Do what a key stands for."""
+        found = self._actions.get(action)
+        if found is not None:
+            found()
+        self.redraw()
+
+    # --- living ---
+
+    async def run(self) -> None:
+        """Until the user or a signal wants it to end. The terminal is given back before the last turn has ended."""
+        self._leaving.interrupted = self._interrupted
+        self._leaving.last = self._surface.restore
+        loop = urwid.MainLoop(self._board, screen=self._surface.screen, event_loop=self._frames, handle_mouse=True)
+        self._surface.screen.register_palette(palette(self.theme))
+        self._frames.enter_idle(self._update)
+        self._greet()
+        async with trio.open_nursery() as working:
+            working.start_soon(self._prompts.run)
+            try:
+                with loop.start():
+                    self._frames.enter_idle(self._draw_on)
+                    await self._show(loop)
+            finally:
+                self._surface.restore()
+            working.cancel_scope.cancel()
+
+    async def _show(self, loop: urwid.MainLoop) -> None:
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._frames.run_async)
+            self._nursery.start_soon(self._surface.watch, loop, self.redraw)
+            self._nursery.start_soon(self._follow_sessions)
+            for part in self._parts:
+                self._nursery.start_soon(part.run)
+            await self._leaving.asked.wait()
+            self._nursery.cancel_scope.cancel()
+
+    def _greet(self) -> None:
+        remark = self._commands.conversation.remark
+        self.chat.add(Lines(f"{WELCOME}\n{remark}".rstrip(), "dim", kind="welcome", title="Aar"))
+
+    async def _follow_sessions(self) -> None:
+        """Read the journal of the session, and of those that take its place."""
+        while True:
+            with trio.CancelScope() as self._following:
+                await self._follow(self.handle)
+                await trio.sleep_forever()  # it was closed; another one may come
+
+    async def _follow(self, handle: SessionHandle) -> None:
+        past, is_past = handle.seq, True
+        with handle.follow() as records:
+            async for record in records:
+                if is_past and (record.seq > past or not record.seq):
+                    is_past = False
+                self._notice(record, is_past=is_past)
+                if record.seq == past:
+                    self._view.start_from(await handle.status())
+
+    def _notice(self, record: Recorded, *, is_past: bool) -> None:
+        self._view.notice(record)
+        self.thinking.notice(record)
+        self.chat.notice(record)
+        event = record.event
+        if is_past:
+            self._remember(record)
+        elif isinstance(event, ApprovalRequested) and self._says_yes:
+            self.start(self.handle.decide, event.tool_call_id, "allow")
+        else:
+            for part in self._parts:
+                part.notice(record)
+        self.redraw()
+
+    def _remember(self, record: Recorded) -> None:
+        event = record.event
+        if isinstance(event, UserMessage) and event.data.get("kind", "prompt") == "prompt" and not event.parts:
+            self._history.add(str(event.data.get("said", event.content)))
+
+    def _renew(self) -> None:
+        """Another session, or the same one with nothing said in it, from the beginning."""
+        self._view.clear()
+        self.chat.clear()
+        self.thinking.clear()
+        for part in self._parts:
+            part.reset()
+        self._following.cancel()
+
+    # --- drawing ---
+
+    def _update(self) -> None:
+        """Before each frame."""
+        shown = self._board.is_thinking_shown
+        self.header.show(self._view, self.config, self.handle.session_id, shows_thoughts=shown)
+        self.footer.show(self._view, self.theme)
+
+    def _draw_on(self) -> None:
+        if self.chat.port.has_more or self.thinking.has_more:
+            self.redraw()
+
+    def footer_rows(self, columns: int) -> int:
+        return self.footer.rows_at(columns)
+
+    # --- what is typed ---
+
+    def _send(self) -> None:
+        text = self.input.take().strip()
+        if not text:
+            return
+        self._history.add(text)
+        self.chat.port.to_end()
+        if text.startswith("/") and "\n" not in text:
+            self.tell(f"  > {text}", "prompt")
+            self._run_command(text)
+        elif not self._prompts.send(text):
+            self.tell("Too many messages wait to be sent: this one was not taken.", "error.text")
+            self.input.set_text(text)
+
+    def _recall(self, text: str | None) -> None:
+        if text is not None:
+            self.input.set_text(text)
+
+    def cancel(self) -> None:
+        """End the turn that runs, the prompts that wait and the commands beside them."""
+        self._prompts.forget()
+        for scope in self._running:
+            scope.cancel()
+        self.start(self._cancel_turn, self.handle, self._view.turn_id)
+
+    async def _cancel_turn(self, handle: SessionHandle, turn_id: str) -> None:
+        await handle.clear_queue()
+        await handle.cancel(turn_id or None)
+
+    def _interrupted(self) -> None:
+        """Ctrl+C: it cancels what runs; where nothing does it says how to leave."""
+        if self._view.is_busy or self._view.queued or self._running:
+            self.cancel()
+        else:
+            self.tell("Press Ctrl+C again to leave, or Ctrl+Q.")
+
+    def _toggle_thinking(self) -> None:
+        self._board.show_thinking(not self._board.is_thinking_shown)
+
+    def _clicked(self, block: Block | None, button: int) -> None:
+        self.chat.port.select(block)
+        if button == 3 and block is not None:
+            self.act("copy")
+        self.redraw()
+
+    # --- slash commands ---
+
+    def _run_command(self, line: str, *, is_told: bool = True) -> None:
+        if len(self._running) >= AT_ONCE:
+            self.tell("Too many commands run: wait for one to end, or cancel them with Ctrl+X.", "error.text")
+            return
+        self.start(self._command, line, is_told)
+
+    async def _command(self, line: str, is_told: bool) -> None:
+        with trio.CancelScope() as scope:
+            self._running.add(scope)
+            try:
+                reply = await self._commands.run(line)
+            finally:
+                self._running.discard(scope)
+        if scope.cancelled_caught:
+            self.tell(f"{line.partition(' ')[0]} was cancelled.")
+            return
+        self._take_effect(reply.effect)
+        for block in reply_blocks(reply) if is_told or reply.problem else []:
+            self.chat.add(block)
+        self.redraw()
+
+    def _take_effect(self, effect: Effect | None) -> None:
+        match effect:
+            case Effect.LEAVE:
+                self._leaving.leave()
+            case Effect.CLEAR:
+                self._renew()
+            case Effect.THINK:
+                self._toggle_thinking()
+            case Effect.RESTYLE:
+                self._surface.screen.register_palette(palette(self.theme))
+                self._board.use_theme(self.theme)
+                self.chat.use(self.theme)
+
+    # --- the stage of its parts ---
+
+    @property
+    def handle(self) -> SessionHandle:
+        return self._commands.handle
+
+    @property
+    def config(self) -> AgentConfig:
+        return self._commands.config
+
+    @property
+    def theme(self) -> Theme:
+        return self._commands.theme
+
+    def redraw(self) -> None:
+        self._frames.ask()
+
+    def start(self, work: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(self._beside, work, arguments)
+
+    async def _beside(self, work: Callable[..., Awaitable[object]], arguments: tuple[Any, ...]) -> None:
+        try:
+            await work(*arguments)
+        except* AarError as errors:
+            self.tell("\n".join(filter(None, (sentence(error) for error in leaves(errors)))), "error.text")
+
+    def tell(self, text: str, style: str = "dim") -> None:
+        self.chat.tell(text, style)
+        self.redraw()
+
+    def insert(self, text: str) -> None:
+        self.input.insert(text)
+        self.redraw()
+
+    def open_modal(self, widget: urwid.Widget, *, width: int = 80, height: int = 70) -> None:
+        self._board.open_modal(widget, width=width, height=height)
+        self.redraw()
+
+    def close_modal(self) -> None:
+        self._board.close_modal()
+        self.redraw()
+
+    @property
+    def modal(self) -> urwid.Widget | None:
+        return self._board.modal
+
+    def show_bar(self, widget: urwid.Widget | None) -> None:
+        self._board.show_bar(widget)
+        self.redraw()
+
+    def show_companion(self, markup: Any) -> None:
+        self.header.companion = markup
+        self.redraw()
+
+    def selected_text(self) -> str:
+        block = self.chat.port.selected
+        return block.text if block is not None else ""
+
+    def send_codes(self, codes: str) -> None:
+        self._surface.send_codes(codes)
+        self.redraw()

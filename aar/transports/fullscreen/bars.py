@@ -1,0 +1,82 @@
+"""The line at the top and the lines at the bottom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import urwid
+
+from aar.display import one_line
+from aar.messages.settings import AgentConfig
+from aar.messages.themes import Theme
+from aar.transports.fullscreen.keys import hints
+from aar.transports.fullscreen.view import View
+from aar.transports.terminal.slash import SHORT_ID, totals
+from aar.usage import is_over_warning_threshold
+
+__all__ = ["Footer", "Header"]
+
+Markup = list[Any]
+
+
+class Header(urwid.WidgetWrap[urwid.Widget]):
+    """A box widget: what is talked with, what it cost, and what it does; at its right whatever `companion` is."""
+
+    def __init__(self) -> None:
+        self._left = urwid.Text("", wrap="clip")
+        self._right = urwid.Text("", wrap="clip", align="right")
+        self.companion: Any = ""
+        self._columns = urwid.Columns([self._left])
+        super().__init__(urwid.AttrMap(urwid.Filler(self._columns, "top"), "header"))
+
+    def show(self, view: View, config: AgentConfig, session_id: str, *, shows_thoughts: bool) -> None:
+        self._left.set_text(self._markup(view, config, session_id, shows_thoughts))
+        self._show_companion()
+
+    def _markup(self, view: View, config: AgentConfig, session_id: str, shows_thoughts: bool) -> Markup:
+        provider = config.resolve_provider()
+        name, model = view.provider or provider.name, view.model or provider.model
+        over = is_over_warning_threshold(view.input_tokens + view.output_tokens, view.cost, config)
+        tokens = f"tokens: {totals(view.input_tokens, view.output_tokens, view.cost)}"
+        state = "streaming…" if view.is_streaming else view.state
+        badge = f" | queued: {len(view.queued)}" if view.queued else ""
+        return [
+            ("header.provider", one_line(f"{name} / {model}")),
+            " | ",
+            ("header.warning" if over else "header.tokens", tokens),
+            " | ",
+            ("header.session", f"{session_id[:SHORT_ID]}..."),
+            " | ",
+            ("header.state", state + badge),
+            f" | think:{'on' if shows_thoughts else 'off'}",
+        ]
+
+    def _show_companion(self) -> None:
+        contents: list[Any] = [(self._left, self._columns.options())]
+        if self.companion:
+            self._right.set_text(self.companion)
+            contents.append((self._right, self._columns.options("pack")))
+        self._columns.contents = contents
+
+
+class Footer(urwid.WidgetWrap[urwid.Widget]):
+    """A box widget: the step, the theme, and the keys."""
+
+    def __init__(self) -> None:
+        self._text = urwid.Text("", wrap="space")
+        super().__init__(urwid.AttrMap(urwid.Filler(self._text, "top"), "footer"))
+
+    def show(self, view: View, theme: Theme) -> None:
+        self._text.set_text(
+            [
+                ("footer.step", f"step: {view.steps}"),
+                " | ",
+                ("footer.theme", f"theme: {one_line(theme.name)}"),
+                " | ",
+                ("footer.keys", hints()),
+            ]
+        )
+
+    def rows_at(self, columns: int) -> int:
+        """Lines that it needs at this width."""
+        return self._text.rows((max(1, columns),))
