@@ -22,6 +22,8 @@ __all__ = [
     "audio_warning",
     "block_of_file",
     "file_tokens",
+    "is_binary",
+    "read_attached",
 ]
 
 MAX_BYTES = 20_000_000
@@ -78,7 +80,7 @@ def attach(
     left = MAX_BYTES_TOGETHER
     for token in tokens:
         try:
-            full, content = _found(token, cwd, may_read, max_bytes)
+            full, content = read_attached(token, cwd, may_read, max_bytes)
             if len(content) > left:
                 raise ValueError(f"Too much to attach together: {os.path.basename(full)} (at most {_megabytes()})")
             blocks.append(_block(full, content))
@@ -121,7 +123,7 @@ def block_of_file(
     path: str, cwd: str, may_read: MayRead = lambda path: None, *, max_bytes: int = MAX_BYTES
 ) -> ContentBlock:
     """One file as a content block. Raises `FileNotFoundError` and `ValueError` with texts for the user."""
-    return _block(*_found(path, cwd, may_read, max_bytes))
+    return _block(*read_attached(path, cwd, may_read, max_bytes))
 
 
 def _megabytes() -> str:
@@ -132,7 +134,8 @@ def _full(path: str, cwd: str) -> str:
     return os.path.abspath(os.path.join(cwd, os.path.expanduser(path)))
 
 
-def _found(path: str, cwd: str, may_read: MayRead, max_bytes: int) -> tuple[str, bytes]:
+def read_attached(path: str, cwd: str, may_read: MayRead, max_bytes: int = MAX_BYTES) -> tuple[str, bytes]:
+    """Where a file stands, and all of it. Raises `FileNotFoundError` and `ValueError` with texts for the user."""
     full = _full(path, cwd)
     return full, _read(full, os.path.basename(full), may_read, max_bytes)
 
@@ -149,7 +152,7 @@ def _block(full: str, content: bytes) -> ContentBlock:
         return ImageBlock(image_url=ImageURL(url=_data_uri(mime, content)))
     if kind == "audio":
         return AudioBlock(audio=Media(url=_data_uri(mime, content), format=suffix.removeprefix(".")))
-    if _is_binary(content):
+    if is_binary(content):
         raise ValueError(f"Unsupported file type ({mime}): {name}")
     return TextBlock(text=f"[File: {full}]\n{content.decode('utf-8', errors='replace')}")
 
@@ -162,10 +165,11 @@ def _mime(name: str, suffix: str, content: bytes) -> str:
     from mimetypes import guess_type
 
     guess = guess_type(name)[0] or "application/octet-stream"
-    return guess if _is_binary(content) else "text/plain"
+    return guess if is_binary(content) else "text/plain"
 
 
-def _is_binary(content: bytes) -> bool:
+def is_binary(content: bytes) -> bool:
+    """Whether it is no text, by its beginning."""
     return b"\0" in content[:8192]
 
 

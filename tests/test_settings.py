@@ -105,6 +105,7 @@ DEFAULTS: dict[str, Any] = {
     "token_warning_threshold": 0.8,
     "cost_warning_threshold": 0.8,
     "session_dir": "~/.aar/sessions",
+    "file_snapshots": False,
     "attachable": True,
     "project_rules_dir": ".agent",
     "system_prompt": "",

@@ -15,7 +15,7 @@ from aar.actors.workbench import Progress, Workbench, heard
 from aar.errors import AarError, StoreError
 from aar.kernel import Envelope
 from aar.kernel.alone import errors_alone
-from aar.messages.events import ErrorEvent, TurnEnded, TurnStarted, TurnStop, UserMessage
+from aar.messages.events import ErrorEvent, Event, TurnEnded, TurnStarted, TurnStop, UserMessage
 from aar.messages.session import Prompt
 from aar.providers.base import Provider
 
@@ -75,18 +75,29 @@ async def _open(bench: Workbench, turn: RunningTurn) -> None:
     """A prompt that was taken is on record, also when it is cancelled at once, or while hooks look at it."""
     prompt, journal = turn.prompt, bench.journal
     said = UserMessage(content=text_of(prompt), parts=prompt.parts, data={"kind": "prompt"})
+    kept: dict[str, Any] = {}
+    notices: list[Event] = []
     try:
-        if not prompt.goes_on and bench.hooks.before_user_message:
+        if not prompt.goes_on and (bench.config.file_snapshots or bench.hooks.before_user_message):
             with turn.hearing:
+                notices = await _files_kept(bench, kept)
                 said = await heard(bench, said)
     except Exception as error:  # a wall: what is cancelled here may raise on its way out
         logger.warning("a before_user_message hook failed", exc_info=error)
     finally:
         with trio.CancelScope(shield=True):
             await repair(journal)  # only after a failed write can there be anything to do
-            facts = [TurnStarted()] if prompt.goes_on else [TurnStarted(), said]
+            facts = [TurnStarted()] if prompt.goes_on else [TurnStarted(data=kept), said, *notices]
             await journal.append(*facts, turn_id=prompt.turn_id)
         turn.is_on_record = True
+
+
+async def _files_kept(bench: Workbench, kept: dict[str, Any]) -> list[Event]:
+    if not bench.config.file_snapshots:
+        return []
+    from aar.actors.snapshotting import files_before
+
+    return await files_before(bench, kept)
 
 
 async def _run(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aar.actors.mcp_tools import SessionServers
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox import Sandbox
+    from aar.snapshots import Snapshots
 
 __all__ = ["Progress", "Workbench", "guarded", "heard"]
 
@@ -143,15 +144,26 @@ class Workbench:
         elsewhere = self.base.session_dir if self.base.session_dir != _USUAL_SESSIONS else None
         return PathGuard(self.cwd, safety, state_dir=str(self.home), private_dir=elsewhere)
 
-    def tools(self) -> tuple[ToolInfo, ...]:
-        """What the model can use now, sorted by name."""
+    @property
+    def snapshots(self) -> Snapshots:
+        """Where the files of the session's folder are kept before its turns."""
+        if "snapshots" not in self._kept:
+            from aar.snapshots import Snapshots  # few settings ask for it
+
+            self._kept["snapshots"] = Snapshots(self.home, self.cwd)
+        snapshots: Snapshots = self._kept["snapshots"]
+        return snapshots
+
+    def tools(self, *, everything: bool = False) -> tuple[ToolInfo, ...]:
+        """What the model can use now, sorted by name; or all that there is."""
+        tools = self.toolbox if everything else self.offered
         return tuple(
             ToolInfo(
                 name=tool.name,
                 description=tool.description,
                 side_effects=tuple(str(effect) for effect in tool.side_effects),
             )
-            for tool in sorted(self.offered.list_tools(), key=lambda tool: tool.name)
+            for tool in sorted(tools.list_tools(), key=lambda tool: tool.name)
         )
 
     async def system_prompt(self) -> str:
