@@ -32,7 +32,6 @@ BINDINGS = (
     Binding("page up", "", "page_up"),
     Binding("page down", "", "page_down"),
     Binding("ctrl y", "", "copy"),
-    Binding("@", "", "files"),
 )
 
 _BY_KEY = {binding.key: binding for binding in BINDINGS}
