@@ -21,6 +21,7 @@ def test_there_is_one_command_and_an_extra_for_each_provider_and_transport() -> 
     extras = project["optional-dependencies"]
     assert sorted(extras) == [
         "acp",
+        "agents",
         "all",
         "anthropic",
         "dev",

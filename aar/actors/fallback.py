@@ -6,6 +6,7 @@ One way: the session stays with the model it fell back to until somebody chooses
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from aar.actors.configuring import apply_patch
 from aar.actors.workbench import Workbench
@@ -30,7 +31,9 @@ logger = logging.getLogger(__name__)
 
 
 async def fall_back(bench: Workbench, error: ProviderError | InvalidSetting) -> bool:
-    """Record that the next of `fallback_providers` answers from now on; false when there is none that could.
+    """Record that the next of `fallback_agents`, or else of `fallback_providers`, answers from now on.
+
+    False when there is none that could.
 
     What a model refuses, or cannot read, is no reason: the next one would get the same. A mistake in the settings, or
     a package that is missing, is one only for a fallback: of the model that was chosen, people want to know.
@@ -38,6 +41,8 @@ async def fall_back(bench: Workbench, error: ProviderError | InvalidSetting) -> 
     if not _is_out_of_reach(error, bench.config):
         return False
     reason = {"reason": "fallback", "kind": type(error).__name__, "detail": str(error)}
+    if bench.config.fallback_agents:
+        return await _next_agent(bench, error, reason)
     try:
         before = bench.config.resolve_provider()
         key = _next(bench.config)
@@ -47,10 +52,32 @@ async def fall_back(bench: Workbench, error: ProviderError | InvalidSetting) -> 
     except ValueError as refused:  # the settings name what there is not
         logger.warning("session %s cannot fall back: %s", bench.session_id, refused)
         return False
-    why = ended(explain(error)) if isinstance(error, ProviderError) else f"{before.label} cannot be used ({error})."
-    text = f"{why} Going on with {after.label} instead of {before.label}."
+    text = f"{_why(error, before.label)} Going on with {after.label} instead of {before.label}."
     await bench.journal.append(Notice(kind="fallback", text=text, data={"provider": key}))
     return True
+
+
+async def _next_agent(bench: Workbench, error: ProviderError | InvalidSetting, reason: dict[str, Any]) -> bool:
+    """The first of `fallback_agents` takes over with all that it brings; those after it stay its fallbacks."""
+    config = bench.config
+    entry, *rest = config.fallback_agents
+    name, patch = str(entry.get("agent", "")), entry.get("patch")
+    if not name or not isinstance(patch, dict):
+        logger.warning("session %s cannot fall back: fallback_agents has an entry that is none", bench.session_id)
+        return False
+    try:
+        before = config.resolve_provider().label
+        after = await apply_patch(bench, {**patch, "agent": name, "fallback_agents": rest}, reason)
+    except ValueError as refused:
+        logger.warning("session %s cannot fall back to the agent %s: %s", bench.session_id, name, refused)
+        return False
+    text = f"{_why(error, before)} Going on with the agent {name} ({after.resolve_provider().label})."
+    await bench.journal.append(Notice(kind="fallback", text=text, data={"agent": name}))
+    return True
+
+
+def _why(error: ProviderError | InvalidSetting, label: str) -> str:
+    return ended(explain(error)) if isinstance(error, ProviderError) else f"{label} cannot be used ({error})."
 
 
 def _is_out_of_reach(error: ProviderError | InvalidSetting, config: AgentConfig) -> bool:

@@ -140,8 +140,8 @@ class _Conversation:
                 envelope.reply(self._status())
             case ListQueue():
                 envelope.reply(self._queue.listing(self._running_id))
-            case ListTools():
-                envelope.reply(self._bench.tools())
+            case ListTools(everything=everything):
+                envelope.reply(self._bench.tools(everything=everything))
             case ListMcp() | AskMcp():
                 self._nursery.start_soon(self._bench.servers.answer, envelope)
             case RunCommand(is_shell=True) as command:

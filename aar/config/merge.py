@@ -14,7 +14,7 @@ from aar.config.unknown import nearest, unknown_settings
 from aar.errors import InvalidSetting, UnknownSetting
 from aar.messages.settings import AgentConfig, ProviderConfig
 
-__all__ = ["API_KEY_VARIABLES", "Loaded", "merge_config"]
+__all__ = ["API_KEY_VARIABLES", "Loaded", "all_origins", "merge_config"]
 
 API_KEY_VARIABLES: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -44,12 +44,14 @@ class Loaded(NamedTuple):
     """Settings in force, with `provider` always an object.
 
     `origins` names for each setting (`provider.model`) where it came from: `flag`, `environment`,
-    `file <path>` or `default`. `warnings` are sentences for the user.
+    `file <path>` or `default`. `warnings` are sentences for the user. `plain` is what would be in force without the
+    agent and the mode that are named; `None` when there is neither.
     """
 
     config: AgentConfig
     origins: Mapping[str, str]
     warnings: tuple[str, ...]
+    plain: AgentConfig | None = None
 
     @property
     def provider_was_chosen(self) -> bool:
@@ -92,7 +94,7 @@ def merge_config(
     merged.fill_in_model(warnings)
     merged.apply_environment(environ)
     config = validated(merged.raw, merged.source_of)
-    return Loaded(config, _complete(config, merged.origins), tuple(warnings))
+    return Loaded(config, all_origins(config, merged.origins), tuple(warnings))
 
 
 def _without_starter_provider(raw: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +255,7 @@ def _leaves(raw: Mapping[str, Any], prefix: str = "") -> list[str]:
     return found
 
 
-def _complete(config: AgentConfig, origins: Mapping[str, str]) -> dict[str, str]:
+def all_origins(config: AgentConfig, origins: Mapping[str, str]) -> dict[str, str]:
     """An origin for every setting in force. `sandbox` may have been told as one word."""
     told = dict(origins)
     if "safety.sandbox" in told:

@@ -6,7 +6,7 @@ all. The change names every setting that agents and modes may touch, so that not
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from aar.config.agents.inheritance import Whole
 from aar.config.agents.narrowing import narrowed, narrowed_safety
 from aar.config.agents.templates import render
 from aar.errors import ConfigError, InvalidSetting
-from aar.messages.settings import AgentConfig, merge_patch, merge_settings
+from aar.messages.settings import AgentConfig, ToolConfig, merge_patch, merge_settings
 
 __all__ = ["Facts", "Switch", "switched"]
 
@@ -30,12 +30,13 @@ _LAYERS = ("agent", "mode")
 class Facts:
     """What a switch depends on besides: where the session works, its tools, and what the user gave with flags.
 
+    `tools` gives the names of those that the settings leave.
     `fixed` are settings that flags have set (`safety.read_only`): agents may tighten them. `variables` are for
     templates.
     """
 
     workspace: str = ""
-    tools: Sequence[str] = ()
+    tools: Callable[[ToolConfig], Sequence[str]] = lambda config: ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     fixed: Collection[str] = ()
@@ -103,7 +104,9 @@ class _Growing:
             self._remarks.append(f"The {kind} {layer.name} may not change {', '.join(left)}: {why}.")
         patch = self._patch_of(kind, layer, said)
         self._apply(patch, f"{kind} {layer.name}: ", layer.origins)
-        self._origins.update({path: place for path, place in layer.origins.items() if path not in left})
+        for path, place in layer.origins.items():
+            if path not in left and path.split(".")[0] not in left:
+                self._origins[_setting(path, kind)] = place
 
     def _patch_of(self, kind: str, layer: Whole, said: Mapping[str, Any]) -> dict[str, Any]:
         patch = {key: said[key] for key in SETTINGS if key in said}
@@ -192,6 +195,7 @@ class _Growing:
         said = "\n\n".join(text.strip() for text in texts if text.strip())
         if said:
             self._config = self._config.model_copy(update={"prompts": {**self._config.prompts, kind: said}})
+            self._origins[f"prompts.{kind}"] = f"{layer.texts[-1].source}:{layer.texts[-1].line}"
 
     def _variables(self) -> dict[str, Any]:
         config, provider = self._settled(), self._settled().resolve_provider()
@@ -200,7 +204,7 @@ class _Growing:
         return {
             **self._names,
             "workspace": self._facts.workspace,
-            "tools": list(self._facts.tools),
+            "tools": list(self._facts.tools(config.tools)),
             "provider": provider.name,
             "model": {
                 "name": provider.model,
@@ -241,6 +245,13 @@ class _Growing:
         if key == "tools":
             value["filters"] = {**dict.fromkeys(_LAYERS), **value["filters"]}
         return value
+
+
+def _setting(path: str, kind: str) -> str:
+    """Which setting a key of a file stands for."""
+    if path in ("tools.only", "tools.without"):
+        return f"tools.filters.{kind}"
+    return {"model": "provider.model", "provider": "provider.name", "fallback": "fallback_agents"}.get(path, path)
 
 
 def _nested(path: str, value: Any) -> dict[str, Any]:

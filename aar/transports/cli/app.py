@@ -15,9 +15,21 @@ _ELSEWHERE = {
     **dict.fromkeys(("serve", "acp", "mcp"), "aar.transports.cli.serving"),
 }
 
+_ROLES = {
+    "agents": "Agents: who works, with which model, tools, rules and prompt.",
+    "modes": "Modes: how an agent works, with which tools, rules and prompt.",
+}
+
 ABOUT = "A coding agent for the terminal. What it does is kept in sessions that can be resumed."
 
-GROUPS = {"sessions": "list", "local": "status", "extensions": "list", "sandbox": "status"}
+GROUPS = {
+    "sessions": "list",
+    "local": "status",
+    "extensions": "list",
+    "sandbox": "status",
+    "agents": "list",
+    "modes": "list",
+}
 """Commands with commands of their own: which one of them stands in when none is given."""
 
 
@@ -51,6 +63,11 @@ def build_app() -> App:
     for name in ("list", "inspect", "trust"):
         extensions.command(f"{_COMMANDS}:extensions_{name}", name=name)
     app.command(extensions)
+    for name, about in _ROLES.items():
+        roles = _group(name, about)
+        for inner in ("list", "show", "trust"):
+            roles.command(f"aar.transports.cli.role_commands:{name}_{inner}", name=inner)
+        app.command(roles)
     local = _group("local", "The model that Aar runs itself, without an account.")
     for name in ("install", "status"):
         local.command(f"{_COMMANDS}:local_{name}", name=name)

@@ -99,7 +99,7 @@ def sessions_delete(*session_ids: Annotated[SessionId, Parameter(required=True)]
     return delete(session_ids, flags=flags)
 
 
-def tools(*, mcp: McpFile = None, flags: LogFlags = LogFlags()) -> int:
+def tools(*, mcp: McpFile = None, flags: PromptFlags = PromptFlags()) -> int:
     """List the tools that models can use, with their effects."""
     from aar.transports.cli.show import tools
 

@@ -32,12 +32,23 @@ def _what(error: CycloptsError, words: str) -> str:
             return _not_a_command(error, word)
         case UnknownOptionError() if (error.token.keyword or error.token.value) in ("-h", "-?"):
             return f"{error.token.keyword or error.token.value} is no flag here."
+        case UnknownOptionError() if _letters_swapped(error):
+            return (
+                f"Unknown option: {error.token.keyword or error.token.value}. Did you mean {_letters_swapped(error)}?"
+            )
         case MissingArgumentError():
             return _missing(error)
         case CoercionError() if error.token is not None and error.target_type is bool:
             return f"{error.token.keyword} takes no value: leave out {error.token.value!r}."
         case _:
             return str(error)
+
+
+def _letters_swapped(error: UnknownOptionError) -> str:
+    """The flag with the same letters: nearer than any that lacks one."""
+    word = str(error.token.keyword or error.token.value)
+    names = [name for argument in error.argument_collection or () for name in argument.names]
+    return next((name for name in names if sorted(name) == sorted(word)), "")
 
 
 def _not_a_command(error: CycloptsError, word: str) -> str:
@@ -54,7 +65,9 @@ def _is_like(word: str, known: Sequence[str]) -> bool:
     return bool(difflib.get_close_matches(word, known, n=1, cutoff=0.7))
 
 
-def _which(name: str) -> str:
+def _which(name: str, words: Sequence[str]) -> str:
+    if words and words[0] in ("agents", "modes"):
+        return f"Which {words[0][:-1]}? Give its name: `aar {words[0]}` lists them."
     return {
         "session": "Which session? Give its id: `aar sessions` lists them.",
         "name": "Which extension? Give its name: `aar extensions` lists them.",
@@ -66,5 +79,5 @@ def _missing(error: MissingArgumentError) -> str:
         return str(error)
     name = error.keyword or error.argument.name
     if not name.startswith("-"):
-        return _which(name.lower())
+        return _which(name.lower(), error.command_chain or ())
     return f"{name} needs a value: {name} {error.argument.parameter.metavar or 'VALUE'}."

@@ -17,10 +17,17 @@ from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.prompt import Layer, system_prompt
 from aar.prompt import layers as prompt_layers
-from aar.runtime import ToolRegistry, brought_by_extensions, open_runtime, reading_rule, toolbox_for
+from aar.roles import offered_tools, why_left_out
+from aar.runtime import (
+    ToolRegistry,
+    brought_by_extensions,
+    open_runtime,
+    reading_rule,
+    toolbox_for,
+)
 from aar.transports.cli.look import look_for
 from aar.transports.program.exits import DONE, complain, run_to_code
-from aar.transports.program.flags import LogFlags, PromptFlags, SettingFlags
+from aar.transports.program.flags import PromptFlags, SettingFlags
 from aar.transports.program.screen import Screen
 from aar.transports.program.servers import named_servers, tell_of_servers
 from aar.transports.program.settings import here, loaded_settings
@@ -37,8 +44,8 @@ def version() -> int:
     return DONE
 
 
-def tools(*, mcp: Path | None, flags: LogFlags) -> int:
-    """List the tools that models can use, with their effects."""
+def tools(*, mcp: Path | None, flags: PromptFlags) -> int:
+    """List the tools that models can use, with their effects, and why they do not get the others."""
 
     async def work() -> int:
         settings = loaded_settings(flags).config
@@ -47,10 +54,15 @@ def tools(*, mcp: Path | None, flags: LogFlags) -> int:
         await _extend(settings, toolbox)
         lines = [
             _tool_line(spec.name, ", ".join(map(str, spec.side_effects)), spec.description)
-            for spec in toolbox.list_tools()
+            for spec in offered_tools(settings, toolbox)
         ]
         if servers:
             lines += await _of_servers(settings, servers)
+        lines += [
+            f"  {spec.name}  (left out)  {plain(reason)}\n"
+            for spec in toolbox.list_tools()
+            if (reason := why_left_out(settings, spec.name)) is not None
+        ]
         await Screen().say("".join(lines) or "No tools are enabled.\n")
         return DONE
 
@@ -111,7 +123,13 @@ async def _layers(loaded: Loaded) -> list[Layer]:
     parts = await _extend(settings, toolbox)
     may_read = reading_rule(settings, here())
     work = partial(
-        prompt_layers, settings, here(), aar_home(), toolbox.list_tools(), additions=parts, may_read=may_read
+        prompt_layers,
+        settings,
+        here(),
+        aar_home(),
+        offered_tools(settings, toolbox),
+        additions=parts,
+        may_read=may_read,
     )
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 

@@ -81,6 +81,20 @@ class PromptFlags(LogFlags):
         bool,
         Parameter(alias="-y", negative="", help="Answer every question with yes, like --no-require-approval."),
     ] = False
+    agent: Annotated[str | None, Parameter(metavar="NAME", help="Agent to work as, from ~/.aar/agents.")] = None
+    mode: Annotated[str | None, Parameter(metavar="NAME", help="Mode to begin in, from ~/.aar/modes.")] = None
+    override: Annotated[
+        tuple[str, ...],
+        Parameter(metavar="SETTING=VALUE", negative="", help="Set this whatever agent and mode say; repeatable."),
+    ] = ()
+    set: Annotated[
+        tuple[str, ...],
+        Parameter(metavar="NAME=TEXT", negative="", help="A name for templates of agents: vars.NAME; repeatable."),
+    ] = ()
+    homes: Annotated[
+        str | None,
+        Parameter(metavar="DIRS", help="More folders with agents and modes, with commas between; the last one wins."),
+    ] = None
 
     @property
     def says_yes(self) -> bool:
@@ -94,7 +108,18 @@ class PromptFlags(LogFlags):
             "provider": self.provider,
             "read_only": self.read_only,
             "require_approval": False if self.yes else self.require_approval,
+            "agent": self.agent,
+            "mode": self.mode,
+            **self.overrides(),
         }
+
+    def overrides(self) -> dict[str, Any]:
+        """What `--override` says, by paths of settings. Raises `ConfigError`."""
+        if not self.override:
+            return {}
+        from aar.config.overrides import overrides_of
+
+        return overrides_of(self.override)
 
 
 @dataclass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import trio
 
@@ -25,6 +27,9 @@ from aar.transports.program.screen import Screen
 from aar.transports.program.servers import named_servers, tell_of_servers
 from aar.transports.program.settings import here
 
+if TYPE_CHECKING:
+    from aar.roles import Roles
+
 __all__ = ["Conversation", "open_conversation", "two_sessions"]
 
 FORGETTING_TIMEOUT = 2.0  # seconds for deleting a session in which nothing was said
@@ -37,10 +42,17 @@ class Conversation:
     """
 
     def __init__(
-        self, sessions: Sessions, handle: SessionHandle, config: AgentConfig, servers: tuple[McpServer, ...] = ()
+        self,
+        sessions: Sessions,
+        handle: SessionHandle,
+        config: AgentConfig,
+        servers: tuple[McpServer, ...] = (),
+        roles: Callable[[], Roles] | None = None,
     ) -> None:
         self._sessions = sessions
         self._servers = servers
+        self._make_roles = roles
+        self._roles: Roles | None = None
         self.handle = handle
         self.config = config
         self.remark = ""
@@ -58,6 +70,41 @@ class Conversation:
         self.config = await self.handle.configure(model_patch(self.config, name))
         return self.config.resolve_provider().label
 
+    @property
+    def roles(self) -> Roles:
+        """The agents and modes that this session may switch to. Raises `ConfigError` where there can be none."""
+        if self._roles is None:
+            if self._make_roles is None:
+                raise ConfigError("There are no agents and modes here.")
+            self._roles = self._make_roles()
+        return self._roles
+
+    async def begin_as(self, agent: str, mode: str | None) -> None:
+        """Put an agent and a mode in force as the session begins. Raises `ConfigError`."""
+        self.config = (await self.roles.begin(self.handle, agent, mode)).config
+
+    async def switch_role(self, role: Literal["agent", "mode"], name: str) -> tuple[str, ...]:
+        """Another agent or mode from the next step on; `none` for none. Gives remarks. Raises `ConfigError`."""
+        change = await self.roles.switch(self.handle, role, name)
+        self.config = change.config
+        return change.remarks
+
+    async def reread(self) -> tuple[str, ...]:
+        """To be called before a turn: agents and modes that were edited hold from here on. Gives what to tell people.
+
+        A file that is wrong changes nothing.
+        """
+        if self._roles is None:
+            return ()
+        try:
+            change = await self._roles.refresh(self.handle)
+        except ConfigError as error:
+            return (f"{error}\nThe agent and the mode stay as they were.",)
+        if change is None:
+            return ()
+        self.config = change.config
+        return change.remarks
+
     async def start_over(self) -> str:
         """Go on in a new session with the same settings. Gives the id of the one that was left.
 
@@ -67,8 +114,12 @@ class Conversation:
         if self.is_blank:
             return ""
         left = self.handle
-        self.handle = await self._sessions.open(left.cwd, config=self.config, mcp_servers=self._servers)
+        agent, mode = self._roles.in_force(left) if self._roles is not None else ("", "")
+        config = self.roles.plain if agent or mode else self.config
+        self.handle = await self._sessions.open(left.cwd, config=config, mcp_servers=self._servers)
         self.is_new = True
+        if agent or mode:
+            await self.begin_as(agent, mode)
         await self._sessions.close(left.session_id)
         return left.session_id
 
@@ -101,8 +152,11 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
     if not config.resolve_provider().api_key.isascii():
         raise ConfigError("provider.api_key: has letters that no key has. Copy the key again.")
     store = session_store(config, home=home, cwd=cwd)
-    async with open_runtime(config, store=store, home=home, extensions=True) as runtime:
-        conversation = await _session(runtime.sessions, flags, cwd, config, servers)
+    plain = config if loaded.plain is None else _roles(loaded, config, flags, cwd).plain
+    async with open_runtime(plain, store=store, home=home, extensions=True) as runtime:
+        roles = partial(_roles, loaded, config, flags)
+        conversation = await _session(runtime.sessions, flags, cwd, plain, servers, roles)
+        await _begin(conversation, loaded)
         for problem in opening_problems(conversation.handle):
             complain(problem)
         await tell_of_servers(conversation.handle, servers)
@@ -112,8 +166,33 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
             await conversation.forget_if_blank()
 
 
+def _roles(loaded: Loaded, config: AgentConfig, flags: Flags, cwd: str) -> Roles:
+    from aar.transports.program.casting import roles_of  # most users have no agents
+
+    return roles_of(loaded, config, flags, cwd)
+
+
+async def _begin(conversation: Conversation, loaded: Loaded) -> None:
+    """The agent and mode that the flags or settings name; without those, the ones that a resumed session had."""
+    if loaded.plain is not None:
+        await conversation.begin_as(loaded.config.agent, loaded.config.mode)
+    elif not conversation.is_new:
+        told = conversation.handle.metadata
+        if told.get("agent") or told.get("mode"):
+            try:
+                await conversation.begin_as(str(told.get("agent") or ""), str(told.get("mode") or ""))
+            except ConfigError as error:
+                complain(f"{error}\nThe session goes on without the agent and the mode that it had.")
+                await conversation.handle.configure({"agent": "", "mode": ""})
+
+
 async def _session(
-    sessions: Sessions, flags: Flags, cwd: str, config: AgentConfig, servers: tuple[McpServer, ...]
+    sessions: Sessions,
+    flags: Flags,
+    cwd: str,
+    config: AgentConfig,
+    servers: tuple[McpServer, ...],
+    roles: Callable[[str], Roles],
 ) -> Conversation:
     session_id, remark = flags.session, ""
     if flags.resume:
@@ -121,7 +200,8 @@ async def _session(
         session_id = newest[0].session_id if newest else None
         remark = "" if newest else "There is no session of this folder yet: this is a new one."
     if session_id is None:
-        conversation = Conversation(sessions, await sessions.open(cwd, mcp_servers=servers), config, servers)
+        handle = await sessions.open(cwd, mcp_servers=servers)
+        conversation = Conversation(sessions, handle, config, servers, partial(roles, cwd))
         conversation.remark, conversation.is_new = remark, True
         return conversation
     try:
@@ -129,7 +209,7 @@ async def _session(
     except SessionNotFound:
         session_id = await whole_id(session_id, _pages(sessions))
         handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
-    conversation = Conversation(sessions, handle, config, servers)
+    conversation = Conversation(sessions, handle, config, servers, partial(roles, handle.cwd))
     conversation.remark = f"Resumed session {session_id}{_cut_off(handle)}"
     return conversation
 

@@ -21,6 +21,10 @@ def loaded_settings(flags: LogFlags) -> Loaded:
     """
     home_folder()
     loaded = merge_config(file=flags.config, flags=flags.settings())
+    if loaded.config.agent or loaded.config.mode:
+        from aar.transports.program.casting import cast  # most users have neither
+
+        loaded = cast(loaded, flags, here())
     config = loaded.config
     configure_logging(config.log_level, config.log_file, secrets=secret_values(config))
     for warning in loaded.warnings:

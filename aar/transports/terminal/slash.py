@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import trio
 
@@ -161,6 +161,27 @@ async def _model(here: SlashCommands, name: str) -> Reply:
     return Reply(text=f"Switched to {await here.conversation.switch_model(name)}")
 
 
+async def _agent(here: SlashCommands, name: str) -> Reply:
+    return await _role(here, "agent", name)
+
+
+async def _mode(here: SlashCommands, name: str) -> Reply:
+    return await _role(here, "mode", name)
+
+
+async def _role(here: SlashCommands, role: Literal["agent", "mode"], name: str) -> Reply:
+    if not name:
+        from aar.roles import roles_of_session
+
+        rows = await roles_of_session(here.conversation.roles, here.handle, role)
+        return Reply(table=Table(f"{role.title()}s", ("", role, "description"), rows))
+    remarks = await here.conversation.switch_role(role, name)
+    config = here.config
+    now = getattr(config, role)
+    text = f"Switched to the {role} {now} ({config.resolve_provider().label})." if now else f"No {role} is in force."
+    return Reply(text="\n".join([text, *remarks]))
+
+
 async def _status(here: SlashCommands, _: str) -> Reply:
     return await _told_status(here, lambda status: ("tokens", format_tokens(status.input_tokens, status.output_tokens)))
 
@@ -267,7 +288,10 @@ _QUEUE = SlashCommand(("queue",), "[clear]", "Show the prompts that wait, or dro
 _HELP = SlashCommand(("help", "h"), "", "Show these commands.", _help)
 _QUIT = SlashCommand(("quit", "exit", "q"), "", "Leave, as /exit and /q do.", _leave)
 
-CHAT = (_MODEL, _STATUS, _TOOLS, _POLICY, _CLEAR, _HELP, _QUIT)
-INLINE = (_MODEL, _STATUS, _TOOLS, _POLICY, _THEME, _CLEAR, _HELP, _QUIT)
+_AGENT = SlashCommand(("agent",), "[NAME|none]", "Show the agents, or work as another one.", _agent)
+_MODE = SlashCommand(("mode",), "[NAME|none]", "Show the modes, or go on in another one.", _mode)
+
+CHAT = (_MODEL, _AGENT, _MODE, _STATUS, _TOOLS, _POLICY, _CLEAR, _HELP, _QUIT)
+INLINE = (_MODEL, _AGENT, _MODE, _STATUS, _TOOLS, _POLICY, _THEME, _CLEAR, _HELP, _QUIT)
 _FULL_STATUS = _STATUS._replace(answer=_status_with_state)
-FULL_SCREEN = (_MODEL, _FULL_STATUS, _TOOLS, _POLICY, _THEME, _THINK, _QUEUE, _CLEAR, _HELP, _QUIT)
+FULL_SCREEN = (_MODEL, _AGENT, _MODE, _FULL_STATUS, _TOOLS, _POLICY, _THEME, _THINK, _QUEUE, _CLEAR, _HELP, _QUIT)

@@ -23,9 +23,11 @@ NEEDED = {
     "extensions inspect": ["x"],
     "extensions trust": ["x"],
     "install": ["x"],
+    **{f"{role} {command}": ["x"] for role in ("agents", "modes") for command in ("show", "trust")},
 }
 EVERYWHERE = ["--config=f", "--log-level=DEBUG", "--log-file=f"]
-MODEL = ["--model=m", "-m", "m", "--provider=p", "-p", "p"]
+ROLES = ["--agent=a", "--mode=m", "--override=a=b", "--set=a=b", "--homes=d"]
+MODEL = [*ROLES, "--model=m", "-m", "m", "--provider=p", "-p", "p"]
 WORK = ["--base-url=u", "--api-key=k", "--max-steps=3"]
 SESSION = ["--session=s", "-s", "s", "--continue", "-c", "--verbose", "-v"]
 SAFETY = ["--read-only", "--no-read-only", "--require-approval", "--no-require-approval", "--yes", "-y"]
@@ -42,7 +44,12 @@ ACCEPTED = {
     "sessions show": EVERYWHERE,
     "sessions export": [*EVERYWHERE, "--format=json", "--to=f"],
     "sessions delete": EVERYWHERE,
-    "tools": EVERYWHERE,
+    "tools": [*MODEL, *SAFETY, *EVERYWHERE],
+    **{
+        f"{role} {command}": [*MODEL, *SAFETY, *EVERYWHERE]
+        for role in ("agents", "modes")
+        for command in ("list", "show", "trust")
+    },
     "prompt": [*MODEL, *SAFETY, *EVERYWHERE, "--raw", "--layers"],
     "config": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
     "models": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--output=json"],
