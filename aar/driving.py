@@ -107,7 +107,7 @@ def _transforming(transform: Callable[[list[Any]], Any]) -> Callable[[ProviderRe
         given = await _given(transform(list(request.messages)))
         if not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
             raise ExtensionError(f"transform_context must give a list of messages, not {_shown(given)}")
-        return replace(request, messages=History(list(given)))
+        return replace(request, messages=History(tail=given))
 
     return transform_context
 

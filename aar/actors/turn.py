@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -202,7 +202,7 @@ async def _request(bench: Workbench, provider: Provider, config: AgentConfig) ->
         session.metadata["trimmed"] = dropped
         text = f"The conversation is longer than the context window: the oldest {dropped} messages are not sent."
         await bench.journal.append(Notice(kind="trimmed", text=text, data={"dropped": dropped}))
-    history = await _fitting(bench, provider, history)
+    history, lost = await _fitting(bench, provider, history)
     request = ProviderRequest(
         messages=history,
         system=await bench.system_prompt(),
@@ -213,22 +213,31 @@ async def _request(bench: Workbench, provider: Provider, config: AgentConfig) ->
         request = await bench.injecting.into(bench, request)
     for hook in bench.hooks.before_provider_call:
         request = await guarded(bench, "before_provider_call", hook, request) or request
+    if request.messages is not history:  # what is said in this call alone has to fit, too
+        messages, more = await _fitting(bench, provider, request.messages)
+        lost = more if messages.kept is history.kept else (*lost, *more)  # of the same conversation, or of another
+        request = replace(request, messages=messages)
+    await _tell_of_images(bench, provider, list(lost))
     return request
 
 
-async def _fitting(bench: Workbench, provider: Provider, history: History) -> History:
-    """The history with images as the provider takes them; whatever is lost is told once."""
+async def _fitting(bench: Workbench, provider: Provider, history: History) -> tuple[History, tuple[str, ...]]:
+    """The history with images as the provider takes them, and why some are lost."""
     if not history.messages_with_images():
-        return history
+        return history, ()
     from aar.providers.images import fit_images  # with the first image
 
     fitted, lost = await fit_images(history, provider.image_limits, bench.threads)
+    return fitted, lost.reasons
+
+
+async def _tell_of_images(bench: Workbench, provider: Provider, reasons: list[str]) -> None:
+    """Once, until there are other reasons."""
     told = bench.journal.session.metadata
-    if lost.reasons and list(lost.reasons) != told.get("images_left_out"):
-        told["images_left_out"] = list(lost.reasons)
-        text = f"Not all images are sent to {provider.config.label}: {'; '.join(lost.reasons)}."
-        await bench.journal.append(Notice(kind="images", text=text, data={"reasons": list(lost.reasons)}))
-    return fitted
+    if reasons and reasons != told.get("images_left_out"):
+        told["images_left_out"] = reasons
+        text = f"Not all images are sent to {provider.config.label}: {'; '.join(reasons)}."
+        await bench.journal.append(Notice(kind="images", text=text, data={"reasons": reasons}))
 
 
 async def _failed(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending | None:

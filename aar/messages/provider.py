@@ -159,19 +159,28 @@ class History(Sequence[NeutralMessage]):
         yield from self._leading()
         for index in range(self._start, self._stop):
             yield self._instead.get(index) or self._settled[index]
-        yield from self._tail
+        yield from self._trailing()
 
     def __reversed__(self) -> Iterator[NeutralMessage]:
-        yield from reversed(self._tail)
+        yield from reversed(list(self._trailing()))
         for index in range(self._stop - 1, self._start - 1, -1):
             yield self._instead.get(index) or self._settled[index]
         yield from reversed(list(self._leading()))
 
     def messages_with_images(self) -> dict[int, NeutralMessage]:
-        """The messages that hold images by their places, oldest first; those of the lead have negative ones."""
+        """The messages that hold images by their places, oldest first; those of the lead have negative ones.
+
+        What is in the place of one by now is not among them.
+        """
         lead = {at - len(self._lead): message for at, message in enumerate(self._lead) if has_images(message)}
         first = bisect_left(self._with_images, self._start)
-        return lead | {index: self._settled[index] for index in self._with_images[first:] if index < self._stop}
+        settled = {index: self._settled[index] for index in self._with_images[first:] if index < self._stop}
+        tail = {at: message for at, message in enumerate(self._tail, self._stop) if has_images(message)}
+        return lead | settled | tail
+
+    def is_passing(self, place: int) -> bool:
+        """Whether this is a place of the tail, where the next request may have another message."""
+        return place >= self._stop
 
     def replacing(self, messages: dict[int, NeutralMessage]) -> "History":
         """This history with other messages in these places. What replaces a message should be one object each time."""
@@ -214,7 +223,7 @@ class History(Sequence[NeutralMessage]):
                 pieces[index - self._start] = self._encoded_once(codec, message, encode)
         settled = [piece for piece in pieces if piece]
         lead = [encode(message) for message in self._leading()]
-        tail = [encode(message) for message in self._tail]
+        tail = [encode(message) for message in self._trailing()]
         return [piece for piece in lead if piece] + settled + [piece for piece in tail if piece]
 
     def forget(self, old: object) -> None:
@@ -236,6 +245,10 @@ class History(Sequence[NeutralMessage]):
 
     def _leading(self) -> Iterator[NeutralMessage]:
         for at, message in enumerate(self._lead, -len(self._lead)):
+            yield self._instead.get(at) or message
+
+    def _trailing(self) -> Iterator[NeutralMessage]:
+        for at, message in enumerate(self._tail, self._stop):
             yield self._instead.get(at) or message
 
     def _encoded_once(self, codec: str, message: NeutralMessage, encode: Callable[[NeutralMessage], bytes]) -> bytes:

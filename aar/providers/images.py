@@ -55,12 +55,13 @@ async def fit_images(
     fitted: dict[int, _Fitted] = {}
     for index, message in found.items():
         key = ("images", index, side, limits.bytes_each, limits.formats)
-        if key not in history.kept:
-            _let_go(history, index)
-            history.kept[key] = await trio.to_thread.run_sync(
+        fits: _Fitted | None = None if history.is_passing(index) else history.kept.get(key)
+        if fits is None:
+            fits = await trio.to_thread.run_sync(
                 _fit_message, message, limits, side, abandon_on_cancel=True, limiter=threads
             )
-        fitted[index] = history.kept[key]
+            _keep(history, index, key, fits)
+        fitted[index] = fits
     return _without_oldest(history, found, fitted, limits)
 
 
@@ -73,12 +74,15 @@ class _Fitted(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def _let_go(history: History, index: int) -> None:
+def _keep(history: History, index: int, key: tuple[Any, ...], fitted: _Fitted) -> None:
     """Under other limits, those of another provider or of fewer images, this message was another one."""
-    for key in [key for key in history.kept if key[:2] == ("images", index)]:
-        old = history.kept.pop(key)
+    if history.is_passing(index):
+        return
+    for former in [one for one in history.kept if one[:2] == ("images", index)]:
+        old = history.kept.pop(former)
         history.forget(old)
         history.forget(old.message)
+    history.kept[key] = fitted
 
 
 def _without_oldest(
@@ -92,7 +96,7 @@ def _without_oldest(
     for index, one in fitted.items():
         gone = min(too_many, len(one.sizes))
         too_many -= gone
-        if (message := _dropping(history, one, gone)) is not found[index]:
+        if (message := _dropping(history, index, one, gone)) is not found[index]:
             instead[index] = message
         reasons += one.reasons
     if dropped:
@@ -125,22 +129,27 @@ def _why_fewer(dropped: int, limits: ImageLimits) -> str:
     return f"{what} not sent any more: the provider takes only so many in one request"
 
 
-def _dropping(history: History, one: _Fitted, gone: int) -> NeutralMessage:
-    """The message without its first images, the same object each time."""
+def _dropping(history: History, index: int, one: _Fitted, gone: int) -> NeutralMessage:
+    """The message without its first images; of one that stays, the same object each time."""
     if not gone:
         return one.message
+    if history.is_passing(index):
+        return _without_first(one.message, gone)
     key = ("dropped", id(one), gone)
     if key not in history.kept:
-        content: list[Block] = []
-        left = gone
-        for block in _blocks(one.message):
-            if block.get("type") == "image_url" and left:
-                left -= 1
-                block = _left_out("not sent any more")
-            content.append(block)
-        history.kept[key] = (one, {"role": one.message["role"], "content": content})
+        history.kept[key] = (one, _without_first(one.message, gone))
     message: NeutralMessage = history.kept[key][1]
     return message
+
+
+def _without_first(message: NeutralMessage, count: int) -> NeutralMessage:
+    content: list[Block] = []
+    for block in _blocks(message):
+        if block.get("type") == "image_url" and count:
+            count -= 1
+            block = _left_out("not sent any more")
+        content.append(block)
+    return {"role": message["role"], "content": content}
 
 
 def _left_out(why: str) -> Block:

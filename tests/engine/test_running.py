@@ -14,6 +14,7 @@ from aar.driving import open_engine, thinking_patch
 from aar.engine import Options, QueueMode, ToolExecutionMode, TurnDone
 from aar.errors import NothingToContinue, SessionError, SessionInUse, StoreUnavailable
 from aar.messages.events import Notice, ToolCall, UserMessage
+from aar.messages.provider import ImageLimits
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.messages.tools import ToolOutcome
 from aar.runtime import open_runtime
@@ -332,6 +333,26 @@ async def test_an_image_may_be_ephemeral_and_is_not_stored(autojump_clock: Any, 
         stored = "".join(record.event.model_dump_json() for record in it._session.records())
     assert list(model.requests[0].messages)[-1]["content"][0]["image_url"]["url"] == PIXEL
     assert "image_url" not in stored
+
+
+@pytest.mark.parametrize("how", ["ephemeral", "transformed"])
+async def test_an_image_of_one_call_is_left_out_for_a_model_that_takes_none_which_is_told_once(
+    autojump_clock: Any, engine: Any, how: str
+) -> None:
+    picture = UserMessage.of([{"type": "image_url", "image_url": {"url": PIXEL}}])
+    added = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": PIXEL}}]}
+    model = ScriptedProvider().call("look", at="cat").text("no dot")
+    model.image_limits = ImageLimits(at_most=0)
+    options: dict[str, Any] = {
+        "ephemeral": {"get_ephemeral_messages": lambda: [picture]},
+        "transformed": {"transform_context": lambda messages: [*messages, added]},
+    }[how]
+    async with engine(model, tools=[look], **options) as it:
+        await it.run("go")
+        told = [record.event.text for record in it._session.records() if isinstance(record.event, Notice)]
+    assert "data:" not in str([list(request.messages) for request in model.requests])
+    assert "image left out" in str(list(model.requests[1].messages)[-1])
+    assert [text.partition(": ")[2] for text in told] == ["the model takes no images."]
 
 
 # --- tools ------------------------------------------------------------------------------------

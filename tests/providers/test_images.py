@@ -261,6 +261,28 @@ async def test_what_one_provider_was_sent_is_let_go_when_others_have_taken_over(
     assert sorted(key[0] for key in history.kept) == ["a", "images"]
 
 
+async def test_what_is_said_in_one_request_only_is_fitted_and_counted_with_the_rest_and_not_kept() -> None:
+    transcript = conversation(*(said(picture(40, 40)) for _ in range(2)))
+    limits = ImageLimits(side=50, at_most=2)
+    first, _ = await fit_images(transcript.history(), limits, THREADS)
+    kept = set(first.kept)
+    screen = conversation(said(picture(300, 300), text="screen")).messages()[0]
+    passing, lost = await fit_images(first.followed_by(screen), limits, THREADS)
+    assert [opened(url).width for url in urls_of(passing)] == [40, 50]
+    assert "not sent any more" in texts_of(passing)[0]
+    assert lost.reasons == ("the oldest image is not sent any more: the provider takes only so many in one request",)
+    assert [json.loads(data)["content"][-1]["text"] for data in passing.encoded("wire", encode_message)[::2]] == [
+        "look",
+        "look",
+        "screen",
+    ]
+    assert {key for key in passing.kept if key not in kept and key[0] not in ("wire", "dropped")} == set()
+
+    none, lost = await fit_images(first.followed_by(screen), ImageLimits(at_most=0), THREADS)
+    assert (urls_of(none), lost.reasons) == ([], ("the model takes no images",))
+    assert screen["content"][0]["type"] == "image_url"
+
+
 def held(history: History) -> set[int]:
     """The sizes of all messages that are kept as bytes."""
     replaced = {len(value[1]) for value in history.kept.values() if isinstance(value[1], bytes)}
