@@ -56,19 +56,20 @@ async def test_a_guard_of_tool_calls_guards_this_one(live) -> None:
 
 
 @pytest.mark.covers("AURA-45")
-async def test_it_is_asked_about_as_the_model_would_be(live, story, until, nursery) -> None:
+async def test_it_is_asked_about_as_the_model_would_be(live, until) -> None:
     async with live(ScriptedProvider(), settings({})) as session, session.attend():
         said: list[str] = []
 
         async def ask() -> None:
             said.append(await session.run_shell("echo yes"))
 
-        nursery.start_soon(ask)
-        question = (await until(session, ApprovalRequested)).event
-        assert (await session.status()).state is AgentState.IDLE
-        assert question.arguments == {"command": "echo yes"}
-        assert await session.decide(question.tool_call_id, "allow_always")
-        await until(session, Notice)
+        async with trio.open_nursery() as asking:
+            asking.start_soon(ask)
+            question = (await until(session, ApprovalRequested)).event
+            assert (await session.status()).state is AgentState.IDLE
+            assert question.arguments == {"command": "echo yes"}
+            assert await session.decide(question.tool_call_id, "allow_always")
+            await until(session, Notice)
         assert await session.run_shell("echo yes") == "yes\n"  # what holds for the session holds here
         assert said == ["yes\n"]
 
