@@ -143,8 +143,8 @@ class HeldSession:
         opening, shared, config = self._opening, self._shared, self.config
         cwd = str(journal.session.metadata["cwd"])
         _check_folder(cwd)
-        if config.shell_hooks:
-            _check_shell_hooks(config)  # a mistake in there leaves no session behind
+        if config.shell_hooks or config.injectors:
+            _check_named(config)  # a mistake in there leaves no session behind
         additions = await shared.extend(journal, config) if shared.extend is not None else Additions()
         await repair(journal)
         data: dict[str, Any] = {"session_id": opening.session_id, "cwd": cwd, "config": without_keys(config)}
@@ -236,10 +236,13 @@ def _is_started(task_status: trio.TaskStatus[SessionInfo | Exception], error: Ex
     return True
 
 
-def _check_shell_hooks(config: AgentConfig) -> None:
+def _check_named(config: AgentConfig) -> None:
+    """What the settings say of hooks and injectors. Raises `InvalidSetting`."""
     from aar.config.shell_hooks import parse_shell_hooks  # most users have none
+    from aar.injectors.choosing import chosen_injectors
 
     parse_shell_hooks(config.shell_hooks)
+    chosen_injectors(config.injectors)
 
 
 def _hooks_of_shell(bench: Workbench) -> Hooks:
@@ -251,8 +254,16 @@ def _hooks_of_shell(bench: Workbench) -> Hooks:
 def _injecting(bench: Workbench) -> Injecting | None:
     from aar.actors.injecting import injecting_for  # most sessions have none
     from aar.injectors import Injectors
+    from aar.injectors.choosing import chosen_injectors
 
-    return injecting_for(bench.journal, bench.hooks.injectors or Injectors())
+    chosen = bench.base.injectors
+    own = Injectors(chosen_injectors(chosen))
+    others = bench.hooks.injectors
+    return injecting_for(
+        bench.journal,
+        own if others is None else others.and_then(own),
+        last_words=chosen.get("max_steps", False) is not False,
+    )
 
 
 def _following(observer: Observer) -> Callable[[Mailbox[Any]], Awaitable[None]]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
 
-from aar.injectors import AnyInjection, Injectors, Moment, Ran, Switch, Timing
+from aar.injectors import AnyInjection, Injectors, Moment, Ran, RequestChange, Switch, Timing
 from aar.injectors.combining import fitting
 from aar.journal.journal import Journal
 from aar.journal.sizes import CHARACTERS_PER_TOKEN
@@ -107,8 +107,8 @@ class Injecting:
         """Whether there is a step more than the most, for an answer without tools."""
         return self._last_words and steps == most
 
-    async def before_chat(self, bench: Bench) -> bool:
-        """Ask before a step, and put on record what is to stay there. Answers whether the model is asked at all."""
+    async def before_chat(self, bench: Bench) -> RequestChange:
+        """Ask before a step, and put on record what is to stay there. The model may be left unasked."""
         self._step += 1
         self._retries = 0
         self._wants_more = False
@@ -119,7 +119,7 @@ class Injecting:
         if facts:
             await bench.journal.append(*facts)
         self._waiting = [one._replace(said=_without_text(one.said)) for one in self._waiting]
-        return not ran.result.skip
+        return ran.result
 
     async def into(self, bench: Bench, request: ProviderRequest) -> ProviderRequest:
         """The request with what is said in it, for this call only."""

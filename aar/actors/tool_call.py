@@ -237,6 +237,8 @@ async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox,
             context = _tool_context(bench, call, live)
             given = await invoke(spec, call.arguments, context, limiter=bench.threads)
             output, is_error = (given[0], given[1]) if isinstance(given, ToolOutcome) else (str(given), False)
+            if isinstance(given, ToolOutcome) and given.terminate:
+                progress.is_last = True
     except ToolError as refusal:
         output, is_error = str(refusal), True
     except BaseException as error:  # a wall: a tool's failure is something to tell the model, also its sys.exit()

@@ -103,12 +103,10 @@ async def _step(
 ) -> _Ending | None:
     """One model call and the tool calls it leads to. `None`: the turn goes on."""
     await _say(bench, controls.steering)
-    if bench.between is not None:
-        ending = await _begin(bench, bench.between, controls)
+    if bench.between is not None or bench.injecting is not None:
+        ending = await _begin(bench, controls)
         if ending is not None:
             return ending
-    if bench.injecting is not None and not await bench.injecting.before_chat(bench):
-        return _Ending("end_turn")
     while True:
         progress.restart()
         started = trio.current_time()
@@ -135,7 +133,7 @@ async def _step(
         return recorded
     if recorded:
         await _run_tools(bench, recorded, progress)
-        return None
+        return _Ending("end_turn") if progress.is_last and bench.between is None else None
     return await _stop_or_go_on(bench, response, controls, guard)
 
 
@@ -143,7 +141,20 @@ def _has_last_words(bench: Workbench, steps: int) -> bool:
     return bench.injecting is not None and bench.injecting.has_last_words(steps, bench.config.max_steps)
 
 
-async def _begin(bench: Workbench, between: Between, controls: Controls) -> _Ending | None:
+async def _begin(bench: Workbench, controls: Controls) -> _Ending | None:
+    """Who has a word to say before each step, and may end the turn."""
+    if bench.between is not None:
+        ending = await _hand_over(bench, bench.between, controls)
+        if ending is not None:
+            return ending
+    if bench.injecting is not None:
+        change = await bench.injecting.before_chat(bench)
+        if change.skip:
+            return _Ending.failed("error", change.reason) if change.reason else _Ending("end_turn")
+    return None
+
+
+async def _hand_over(bench: Workbench, between: Between, controls: Controls) -> _Ending | None:
     """Who drives the session speaks before each of its steps, and may end the turn."""
     from aar.actors.stepping import begin_step  # most sessions have nobody between their steps
 

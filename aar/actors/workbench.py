@@ -50,6 +50,7 @@ class Progress:
     is_streaming: bool = False
     said: dict[str, str] = field(default_factory=dict)  # live output of running tools, by call id
     done: dict[str, ToolResult] = field(default_factory=dict)  # results that wait for those of earlier calls
+    is_last: bool = False  # a tool has asked for the end of the turn
 
     def restart(self) -> None:
         self.text = ""
@@ -57,6 +58,7 @@ class Progress:
         self.is_streaming = False
         self.said = {}
         self.done = {}
+        self.is_last = False
 
 
 @dataclass(frozen=True)

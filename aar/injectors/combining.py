@@ -14,7 +14,8 @@ def request_of(changes: Iterable[RequestChange]) -> RequestChange:
     """All texts in order, one below the other, each once."""
     given = list(changes)
     texts = dict.fromkeys(one.append_system for one in given if one.append_system)
-    return RequestChange(append_system="\n\n".join(texts), skip=any(one.skip for one in given))
+    reason = last(one.reason or None for one in given if one.skip) or ""
+    return RequestChange(append_system="\n\n".join(texts), skip=any(one.skip for one in given), reason=reason)
 
 
 def response_of(changes: Iterable[ResponseChange]) -> ResponseChange:

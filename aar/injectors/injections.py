@@ -64,10 +64,14 @@ class Injection(AnyInjection):
 
 @dataclass(frozen=True, kw_only=True)
 class RequestChange:
-    """`append_system` is added to the system prompt of this call. `skip`: the model is not asked, the turn is over."""
+    """`append_system` is added to the system prompt of this call. `skip`: the model is not asked, the turn is over.
+
+    It ends as if the model had stopped, or with `reason` as its error.
+    """
 
     append_system: str = ""
     skip: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

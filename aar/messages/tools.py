@@ -45,7 +45,7 @@ class ToolSchema:
 class ToolOutcome(NamedTuple):
     """Result of one call before it is recorded. `duration_ms` is 0 when the tool was never entered.
 
-    `terminate` asks an engine to end its run after this step; it does when all results of the step ask for it.
+    `terminate` asks for the end of the turn after this step. An engine does so when all results of the step ask for it.
     """
 
     output: str

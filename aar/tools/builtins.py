@@ -37,4 +37,8 @@ def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
         from aar.tools.todo import TODO
 
         return TODO
+    if name == "done":
+        from aar.tools.done import DONE
+
+        return DONE
     return None
