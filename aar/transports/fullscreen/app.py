@@ -182,7 +182,9 @@ class FullScreen:
         self.footer.show(self._view, self.theme)
 
     def _draw_on(self) -> None:
-        if self.chat.port.has_more or self.thinking.has_more:
+        """After each frame: what is still to be laid out comes with the next ones."""
+        if self.chat.port.has_more:
+            self.chat.port.changed()
             self.redraw()
 
     def footer_rows(self, columns: int) -> int:

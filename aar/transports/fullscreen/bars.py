@@ -29,9 +29,19 @@ class Header(urwid.WidgetWrap[urwid.Widget]):
         self._columns = urwid.Columns([self._left])
         super().__init__(urwid.AttrMap(urwid.Filler(self._columns, "top"), "header"))
 
+    def render(self, size: Any, focus: bool = False) -> urwid.Canvas:
+        """The companion gives way where there is no room for both."""
+        left, right = (text.pack()[0] for text in (self._left, self._right))
+        contents: list[Any] = [(self._left, self._columns.options())]
+        if right and left + right < size[0]:
+            contents.append((self._right, self._columns.options("given", right)))
+        if len(contents) != len(self._columns.contents) or len(contents) > 1:
+            self._columns.contents = contents
+        return super().render(size, focus)
+
     def show(self, view: View, config: AgentConfig, session_id: str, *, shows_thoughts: bool) -> None:
         self._left.set_text(self._markup(view, config, session_id, shows_thoughts))
-        self._show_companion()
+        self._right.set_text(self.companion)
 
     def _markup(self, view: View, config: AgentConfig, session_id: str, shows_thoughts: bool) -> Markup:
         provider = config.resolve_provider()
@@ -50,13 +60,6 @@ class Header(urwid.WidgetWrap[urwid.Widget]):
             ("header.state", state + badge),
             f" | think:{'on' if shows_thoughts else 'off'}",
         ]
-
-    def _show_companion(self) -> None:
-        contents: list[Any] = [(self._left, self._columns.options())]
-        if self.companion:
-            self._right.set_text(self.companion)
-            contents.append((self._right, self._columns.options("pack")))
-        self._columns.contents = contents
 
 
 class Footer(urwid.WidgetWrap[urwid.Widget]):

@@ -12,6 +12,9 @@ from aar.transports.fullscreen.markup import GrowingMarkdown, Paragraph, harmles
 
 __all__ = ["Answer", "Block", "Canvas", "Growing", "Lines"]
 
+PLAIN_FROM = 100_000
+"""Characters of an answer from which on it is shown as it is, unless it came in piece by piece."""
+
 Canvas = urwid.Canvas
 Align = Literal["left", "right"]
 
@@ -201,9 +204,13 @@ class Answer(Block):
 
     def finish(self, whole: str) -> None:
         """The text as it is on record, which may be another one than what came in."""
-        if whole != self._markdown.text:
-            self._markdown, self._finished = GrowingMarkdown(), 0
-            self.feed(whole)
+        if whole == self._markdown.text:
+            return
+        self._markdown, self._finished = GrowingMarkdown(), 0
+        self.feed(whole)
+        if len(whole) > PLAIN_FROM:
+            self.set_paragraphs(plain_paragraphs(harmless(whole)))
+            self._is_stale = False
 
     def refresh(self) -> bool:
         if not self._is_stale:

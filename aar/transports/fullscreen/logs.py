@@ -27,6 +27,7 @@ KEPT_LINES = 2000
 LOOKS = 0.2  # seconds between two looks of an open viewer
 WIDTH, HEIGHT = 92, 82  # per cent of the screen
 
+_DRAWING = "aar.transports.fullscreen"  # urwid names its loggers after our classes, and tells of each frame
 _FORMAT = "%(asctime)s  %(levelname)s  %(name)s: %(message)s"
 
 
@@ -82,9 +83,13 @@ def keep_logs(buffer: LogBuffer) -> Iterator[None]:
         root.removeHandler(handler)
     root.addHandler(buffer)
     logging.captureWarnings(True)
+    drawing = logging.getLogger(_DRAWING)
+    level = drawing.level
+    drawing.setLevel(max(logging.INFO, root.level))
     try:
         yield
     finally:
+        drawing.setLevel(level)
         logging.captureWarnings(False)
         root.removeHandler(buffer)
         for handler in silenced:

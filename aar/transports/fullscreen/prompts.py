@@ -62,13 +62,14 @@ class Prompts:
                 self._reading = None
 
     async def _with_what_it_names(self, text: str) -> PromptContent | None:
-        config = self._conversation.config
         try:
+            remarks = await self._conversation.reread()
+            config = self._conversation.config
             prompt = await typed_prompt(text, config, self._conversation.handle)
         except AarError as error:
             self._tell(sentence(error), "error.text")
             return None
-        for line in words_about(prompt, config):
+        for line in (*remarks, *words_about(prompt, config)):
             self._tell(line, "dim")
         return prompt
 

@@ -47,10 +47,6 @@ class Thinking(urwid.WidgetWrap[urwid.Widget]):
     def texts(self) -> list[str]:
         return [text for text in self._view.texts() if text]
 
-    @property
-    def has_more(self) -> bool:
-        return self._view.has_more
-
     def _think(self, text: str) -> None:
         if not text.strip() and self._open is None:
             return

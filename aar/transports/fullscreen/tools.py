@@ -16,6 +16,8 @@ __all__ = ["ToolBlock"]
 
 ARGUMENT_LIMIT = 300  # characters of an argument that are shown
 RESULT_LIMIT = 1000  # characters of a result that are shown
+RESULT_LINES = 40
+LOOKED_AT = 10_000  # characters of a result, for the sake of those
 LIVE_LINES = 8  # of the output of a tool that runs
 LIVE_LIMIT = 4_000  # characters of it that are kept
 COPIED_LIMIT = 200_000  # characters of a result that can be copied
@@ -87,8 +89,9 @@ class ToolBlock(Block):
         if self._result is None:
             lines = harmless(self._live).rstrip("\n").split("\n")[-LIVE_LINES:]
             return plain_paragraphs("\n".join(lines), "dim") if self._live.strip() else []
-        text = harmless(self._result.output).rstrip("\n")
-        shown = cut(text, RESULT_LIMIT, "\n... (truncated)")
+        text = harmless(self._result.output[:LOOKED_AT]).rstrip("\n")
+        first = "\n".join(text.split("\n", RESULT_LINES)[:RESULT_LINES])
+        shown = cut(text, min(RESULT_LIMIT, len(first)), "\n... (truncated)")
         title = ("tool_error.title" if self._result.is_error else "tool_result.title", "Result:")
         return [Paragraph(title), *plain_paragraphs(shown, "error.text" if self._result.is_error else None)]
 

@@ -42,6 +42,7 @@ __all__ = ["MAX_BLOCKS", "Transcript"]
 MAX_BLOCKS = 2_000
 """Blocks that are kept. Older ones are on record, and out of sight."""
 
+CANCELLED = "Agent cancelled"  # the error of a turn whose end says the same
 AGAIN = "Send your message again to retry."
 
 
@@ -181,7 +182,7 @@ class Transcript(urwid.WidgetWrap[Viewport]):
         match event:
             case ErrorEvent() if event.data.get("near_budget"):
                 self.tell(event.message, "usage.warning")
-            case ErrorEvent():
+            case ErrorEvent() if event.message != CANCELLED:
                 self._failed(event)
             case Notice():
                 self.tell(for_people(event.text))
@@ -207,13 +208,5 @@ class Transcript(urwid.WidgetWrap[Viewport]):
         self._answer = None
         if end.stop == "cancelled":
             self.tell("Cancelled", "usage.warning")
-        elif end.stop in _ENDS:
-            self.tell(_ENDS[end.stop], "usage.warning")
-
-
-_ENDS = {
-    "max_steps": "It stopped at the limit of steps. Say how to go on.",
-    "timed_out": "It stopped at the time limit.",
-    "budget_exceeded": "It stopped at the limit of what it may cost.",
-    "interrupted": "This turn was interrupted.",
-}
+        elif end.stop == "interrupted":
+            self.tell("This turn was interrupted.", "usage.warning")
