@@ -83,6 +83,15 @@ def test_the_last_two_thousand_lines_are_kept() -> None:
     assert texts(buffer) == [f"INFO  some.place: {number}" for number in range(5, KEPT_LINES + 5)]
 
 
+def test_frames_are_not_told_of_not_even_to_those_who_look_for_mistakes(root) -> None:
+    root.setLevel("DEBUG")
+    buffer = LogBuffer()
+    with keep_logs(buffer):
+        logging.getLogger("aar.transports.fullscreen.terminal._Screen.draw_screen").debug("drawing")
+        log.debug("work")
+    assert texts(buffer) == ["DEBUG  some.place: work"]
+
+
 def test_a_record_that_cannot_be_shown_breaks_nothing(capsys) -> None:
     buffer = LogBuffer()
     buffer.handle(log.makeRecord("some.place", logging.INFO, "f.py", 1, "%d", ("no number",), None))
