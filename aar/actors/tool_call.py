@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -23,6 +23,7 @@ from aar.messages.events import (
     ToolResult,
     ToolStarted,
 )
+from aar.messages.settings import AgentConfig
 from aar.messages.tools import SideEffect, ToolOutcome
 from aar.safety.arguments import command_of
 from aar.safety.commands import redact
@@ -30,6 +31,10 @@ from aar.safety.display import visible
 from aar.safety.grants import Grants, approval_key
 from aar.safety.policy import Verdict, decide
 from aar.tools.registry import ToolContext, ToolSpec, invoke
+
+if TYPE_CHECKING:
+    from aar.safety.paths import PathGuard
+    from aar.safety.sandbox import Sandbox
 
 __all__ = ["run_call"]
 
@@ -75,12 +80,12 @@ def _known(bench: Workbench, call: ToolCall) -> ToolSpec:
 async def _admit_and_run(
     bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox, progress: Progress, *, is_changed: bool
 ) -> ToolOutcome:
-    await _admit(bench, spec, call, outbox)
+    rules = await _admit(bench, spec, call, outbox)
     _audit(bench, spec, call)
     effects = [str(effect) for effect in spec.side_effects]
     data = {"arguments": call.arguments} if is_changed else {}  # a hook changed what the model had asked for
     await outbox.put(ToolStarted(tool_call_id=call.tool_call_id, side_effects=effects, data=data))
-    return await _run(bench, spec, call, outbox, progress)
+    return await _run(bench, rules, spec, call, outbox, progress)
 
 
 def _check_arguments(spec: ToolSpec, call: ToolCall) -> None:
@@ -138,29 +143,44 @@ async def _after(bench: Workbench, call: ToolCall, outcome: ToolOutcome, outbox:
 # --- may it run? ------------------------------------------------------------------------------
 
 
-async def _admit(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox) -> None:
-    """Return when the call may run; raise `ToolError` (blocked, denied) when it may not."""
-    verdict = _verdict(bench, spec, call)
-    if verdict.action == "deny":
-        logger.info("policy denies %s: %s", spec.name, verdict.reason)
-        raise ToolError("blocked", f"blocked by safety policy: {verdict.reason}" if verdict.reason else _BLOCKED)
+class _Rules(NamedTuple):
+    """What a call was judged by, and runs by, also when the settings change as it starts."""
+
+    config: AgentConfig
+    paths: PathGuard
+    sandbox: Sandbox | None  # of a tool that runs commands
+
+
+async def _admit(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox) -> _Rules:
+    """What the call may run by; raises `ToolError` (blocked, denied) when it may not."""
+    rules, verdict = _judged(bench, spec, call)
     if verdict.action == "allow" or _standing(bench, spec, call) == "allow":
-        return
+        return rules
     async with outbox.questions:
         answer = _standing(bench, spec, call)  # an earlier question of this step may have settled it
         if answer is None:
             answer = "allow" if await _ask(bench, spec, call, verdict, outbox) else "deny"
     if answer == "deny":
         raise ToolError("denied", "tool call denied by user")
+    if bench.offered.get(spec.name) is None:
+        raise ToolError("blocked", f"tool '{spec.name}' is not offered any more")
+    return _judged(bench, spec, call)[0]  # settings may have become stricter while somebody thought about the answer
 
 
 _BLOCKED = "blocked by safety policy"
 
 
-def _verdict(bench: Workbench, spec: ToolSpec, call: ToolCall) -> Verdict:
-    enforces = bench.sandbox.enforces_paths if SideEffect.EXECUTE in spec.side_effects else False
-    safety = bench.config.safety
-    return decide(spec, call.arguments, safety, bench.cwd, sandbox_enforces=enforces, guard=bench.paths)
+def _judged(bench: Workbench, spec: ToolSpec, call: ToolCall) -> tuple[_Rules, Verdict]:
+    """Raises `ToolError` for what is denied."""
+    sandbox = bench.sandbox if SideEffect.EXECUTE in spec.side_effects else None
+    rules = _Rules(bench.config, bench.paths, sandbox)
+    enforces = sandbox is not None and sandbox.enforces_paths
+    safety = rules.config.safety
+    verdict = decide(spec, call.arguments, safety, bench.cwd, sandbox_enforces=enforces, guard=rules.paths)
+    if verdict.action == "deny":
+        logger.info("policy denies %s: %s", spec.name, verdict.reason)
+        raise ToolError("blocked", f"blocked by safety policy: {verdict.reason}" if verdict.reason else _BLOCKED)
+    return rules, verdict
 
 
 def _standing(bench: Workbench, spec: ToolSpec, call: ToolCall) -> str | None:
@@ -227,14 +247,16 @@ def _audit(bench: Workbench, spec: ToolSpec, call: ToolCall) -> None:
 # --- run --------------------------------------------------------------------------------------
 
 
-async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolOutcome:
-    limit = bench.config.tools.command_timeout
+async def _run(
+    bench: Workbench, rules: _Rules, spec: ToolSpec, call: ToolCall, outbox: Outbox, progress: Progress
+) -> ToolOutcome:
+    limit = rules.config.tools.command_timeout
     started = trio.current_time()
     output, is_error = "", False
     scope = trio.CancelScope(deadline=started + limit if limit else float("inf"))
     try:
-        with _LiveOutput(call.tool_call_id, outbox, progress, bench.config.tools.max_output_chars) as live, scope:
-            context = _tool_context(bench, call, live)
+        with _LiveOutput(call.tool_call_id, outbox, progress, rules.config.tools.max_output_chars) as live, scope:
+            context = _tool_context(bench, rules, call, live)
             given = await invoke(spec, call.arguments, context, limiter=bench.threads)
             output, is_error = (given[0], given[1]) if isinstance(given, ToolOutcome) else (str(given), False)
             if isinstance(given, ToolOutcome) and given.terminate:
@@ -254,16 +276,12 @@ async def _run(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbox,
     return ToolOutcome(output, is_error=is_error, duration_ms=(trio.current_time() - started) * 1000)
 
 
-def _tool_context(bench: Workbench, call: ToolCall, live: _LiveOutput) -> ToolContext:
-    config = bench.config
+def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: _LiveOutput) -> ToolContext:
+    tools = rules.config.tools
 
     async def run_command(command: str, timeout: float) -> Any:
-        return await bench.sandbox.execute(
-            command,
-            timeout=timeout,
-            cwd=bench.cwd,
-            report=live.report,
-            output_limit=config.tools.max_output_chars,
+        return await (rules.sandbox or bench.sandbox).execute(
+            command, timeout=timeout, cwd=bench.cwd, report=live.report, output_limit=tools.max_output_chars
         )
 
     return ToolContext(
@@ -272,8 +290,8 @@ def _tool_context(bench: Workbench, call: ToolCall, live: _LiveOutput) -> ToolCo
         tool_call_id=call.tool_call_id,
         report=live.report,
         run_command=run_command,
-        paths=bench.paths,
-        config=config.tools,
+        paths=rules.paths,
+        config=tools,
     )
 
 

@@ -11,7 +11,7 @@ import trio.testing
 from aar.messages.events import AgentState, ApprovalRequested, ToolCall, ToolResult, ToolStarted
 from aar.messages.settings import AgentConfig, SafetyConfig
 from aar.testing import ScriptedAnswer, ScriptedProvider, facts_of, open_test_runtime
-from aar.tools.registry import ToolRegistry
+from aar.tools.registry import ToolContext, ToolRegistry, tool
 
 NOBODY = "Error [denied]: this call needs an approval and nobody is there to give it"
 DENIED = "Error [denied]: tool call denied by user"
@@ -409,7 +409,43 @@ async def test_read_only_that_comes_in_the_middle_of_a_turn_holds_at_once(live, 
             await session.configure({"safety": {"read_only": True}})
             await session.decide("call_1", "allow")
             await ended()
-        assert results(session)[1].startswith("Error [blocked]: ")
+        assert ["[blocked]" in result for result in results(session)] == [True, True]
+        assert not any(isinstance(event, ToolStarted) for event in facts_of(session))
+
+
+async def test_a_tool_that_is_taken_away_while_somebody_thinks_does_not_run(live, until) -> None:
+    async with live(bash("echo a")) as session, session.attend():
+        async with session.running("go") as (_, ended):
+            await until(session, ApprovalRequested)
+            await session.configure({"tools": {"filters": {"mode": ["read_file"]}}})
+            await session.decide("call_1", "allow")
+            await ended()
+        assert results(session) == ["Error [blocked]: tool 'bash' is not offered any more"]
+
+
+async def test_a_call_runs_within_the_walls_that_it_was_let_through_with(live, until, tmp_path) -> None:
+    began, changed = trio.Event(), trio.Event()
+
+    @tool(side_effects=["execute"])
+    async def later(ctx: ToolContext) -> str:
+        """Run a command when the settings have changed."""
+        began.set()
+        await changed.wait()
+        return str((await ctx.run_command(f"touch {tmp_path}/outside", 60)).exit_code)
+
+    tools = ToolRegistry()
+    tools.add(later)
+    settings = safe(require_approval_for_execute=False, sandbox={"mode": "linux"})
+    async with live(ScriptedProvider().call("later").text("done"), settings, tools=tools) as session:
+        async with session.running("go") as (_, ended):
+            with trio.fail_after(10):
+                await began.wait()
+            await session.configure({"safety": {"sandbox": {"mode": "local"}}})
+            changed.set()
+            await ended()
+        assert asked(session) == []
+        assert results(session) == ["1"]
+    assert not (tmp_path / "outside").exists()
 
 
 async def test_questions_of_two_sessions_do_not_mix(live, tmp_path) -> None:
