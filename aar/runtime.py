@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from aar.actors.additions import Additions, add_tools
+from aar.actors.additions import Additions, Observer, add_tools
 from aar.actors.approvals import approvals
 from aar.actors.holding import Shared
 from aar.actors.mcp_servers import McpServers
@@ -29,9 +29,11 @@ from aar.hooks import Hooks
 from aar.journal.journal import Journal, Journals
 from aar.journal.state import state_after
 from aar.journal.store import Store, checked_id
-from aar.kernel import Child, ChildStatistics, Registry, Restart, Supervisor, open_supervisor
+from aar.kernel import Child, ChildStatistics, Ref, Registry, Restart, Supervisor, open_supervisor
 from aar.kernel.alone import errors_alone
+from aar.messages.approvals import ApprovalsCommand
 from aar.messages.mcp import McpServer
+from aar.messages.session import SessionCommand, SessionInfo
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.processes.guard import open_guard
 from aar.providers import check_provider_name, open_provider
@@ -66,6 +68,7 @@ __all__ = [
 ]
 
 STOP_GRACE = 20.0  # seconds in which all sessions together close their turns
+SHARED_AFTER = 0.5  # seconds a session has been open before others can attach to it
 EXTENSION_LOOKS = 4  # looks for extensions at a time; a folder that does not answer keeps its place until it does
 NO_TRIO = (
     "Aar runs on Trio, and no trio.run() is around this call. From asyncio: `await asyncio.to_thread(agent.run_sync, "
@@ -110,6 +113,7 @@ async def open_runtime(
     hooks: Hooks | None = None,
     home: Path | None = None,
     extensions: bool = False,
+    share: bool = False,
     build_provider: Callable[[ProviderConfig], Provider] = open_provider,
 ) -> AsyncIterator[Runtime]:
     """Everything needed to run sessions, until the block is left; nothing outlives it.
@@ -117,8 +121,9 @@ async def open_runtime(
     `provider` is used instead of one built from the settings, and stays the caller's to close. `tools` are added to
     the built-in ones that the settings enable. Without a `store` sessions live in memory. `home` is the user's
     folder (`AAR_HOME` or `~/.aar`). With `extensions` sessions get those of installed packages, of the user and, where
-    they are trusted, of the project, unless the settings say no. An error of the block's own leaves it as it is; one
-    that no service could contain leaves it in an exception group.
+    they are trusted, of the project, unless the settings say no. With `share` other processes of this user can attach
+    to its sessions. An error of the block's own leaves it as it is; one that no service could contain leaves it in an
+    exception group.
     """
     if not trio.lowlevel.in_trio_run():
         raise RuntimeError(NO_TRIO)
@@ -142,6 +147,7 @@ async def open_runtime(
                 home=home,
                 provider=provider,
                 extend=extending.extend if extending is not None else None,
+                share=partial(_shared_later, home, desk) if share and config.attachable else None,
             )
             house = supervisor.start(Child("sessions", sessions(shared), restart=Restart.PERMANENT, capacity=1024))
             try:
@@ -199,6 +205,22 @@ async def _open_ground(build_provider: Callable[[ProviderConfig], Provider]) -> 
                 with trio.CancelScope(shield=True):
                     await mcp_servers.close_all()
                     await providers.close_all()
+
+
+def _shared_later(
+    home: Path, desk: Ref[ApprovalsCommand], info: SessionInfo, journal: Journal, session: Ref[SessionCommand]
+) -> Observer:
+    """What shares a session, once it has been open for a moment: the first request of a session waits for nothing."""
+
+    async def follow() -> None:
+        with trio.move_on_after(SHARED_AFTER):
+            await journal.closed.wait()
+            return
+        from aar.sharing.owner import Shared, share
+
+        await share(home, Shared(info, journal, session, desk))
+
+    return Observer(f"share:{info.session_id}", follow)
 
 
 class _Extending:

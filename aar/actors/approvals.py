@@ -63,7 +63,7 @@ class _Desk:
         envelope = self._open.pop((decide.session_id, decide.tool_call_id), None)
         if envelope is None or not envelope.is_owed:
             return False
-        envelope.reply(Decision(decision=decide.decision, by="client"))
+        envelope.reply(Decision(decision=decide.decision, by=decide.by))
         return True
 
     def attend(self, session_id: str, envelope: Envelope[Any]) -> None:

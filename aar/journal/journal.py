@@ -62,6 +62,7 @@ class Journal:
         self._changed = trio.Event()
         self._room = trio.Event()
         self.is_closed = False
+        self.closed = trio.Event()
 
     @property
     def seq(self) -> int:
@@ -124,6 +125,11 @@ class Journal:
                 raise StoreUnavailable(f"the session store did not take a write within {WRITE_TIMEOUT:g} s")
         else:
             records = appended
+        self.fold(records)
+        return list(records)
+
+    def fold(self, records: Sequence[Recorded]) -> None:
+        """Take in facts that are stored, and let them be seen."""
         for record in records:
             self.session.apply(record.event, seq=record.seq, turn_id=record.turn_id)
         for reader in self._readers:
@@ -134,7 +140,6 @@ class Journal:
             self._hint_epoch += 1
         if records:
             self._publish(records)
-        return list(records)
 
     def _header_with(self, records: Sequence[Recorded]) -> Header:
         header = self.session.header()
@@ -166,6 +171,7 @@ class Journal:
     def close(self) -> None:
         """No more facts: readers end when they have read what there is."""
         self.is_closed = True
+        self.closed.set()
         self._wake()
 
     def _publish(self, items: Sequence[Recorded]) -> None:

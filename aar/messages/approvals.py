@@ -10,7 +10,7 @@ DecisionName = Literal["allow", "allow_always", "deny", "deny_always"]
 
 
 class Decision(Message):
-    """`by` names who decided: client, timeout (nobody answered in time), or nobody (nobody could answer)."""
+    """`by` names who decided: client, attached (from another process), timeout, or nobody (none could answer)."""
 
     decision: DecisionName = "deny"
     by: str = "client"
@@ -37,12 +37,13 @@ class AskApproval(Command, Request[Decision]):
 
 
 class Decide(Command, Request[bool]):
-    """Answer a question. The first decision wins; answered with whether this was it."""
+    """Answer a question. The first decision wins; answered with whether this was it. `by` is what the facts name."""
 
     type: Literal["decide"] = "decide"
     session_id: str
     tool_call_id: str
     decision: DecisionName
+    by: str = "client"
 
 
 class Attend(Command, Request[None]):
