@@ -39,7 +39,7 @@ from aar.messages.events import (
 from aar.messages.provider import History, NeutralMessage
 from aar.messages.settings import merge_settings
 
-__all__ = ["RENAMED", "Session", "Standing", "cut_results", "fork", "state_after"]
+__all__ = ["RENAMED", "Session", "Standing", "cut_results", "fork", "is_rewind", "state_after"]
 
 _STATES: dict[str, AgentState] = {
     "end_turn": AgentState.COMPLETED,
@@ -359,7 +359,7 @@ def _all_in_force(parent: Session) -> list[Event]:
         event
         for index, event in enumerate(parent.events)
         if not isinstance(event, PromptQueued)
-        and (not isinstance(event, SessionEvent) or _is_rewind(event))
+        and (not isinstance(event, SessionEvent) or is_rewind(event))
         and (index > opened or not isinstance(event, ConfigChanged | ApprovalResolved))
     ]
 
@@ -368,7 +368,8 @@ def _is_opening(event: Event) -> bool:
     return isinstance(event, SessionEvent) and event.action in _OPENINGS
 
 
-def _is_rewind(event: Event) -> bool:
+def is_rewind(event: Event) -> bool:
+    """Whether the conversation goes on from an earlier point."""
     return isinstance(event, SessionEvent) and event.action == REWOUND
 
 
@@ -378,9 +379,9 @@ _SAID = (UserMessage, AssistantMessage, ToolCall, ToolResult, ReasoningBlock, Co
 def _first_messages(parent: Session, count: int) -> list[Event]:
     kept: list[Event] = []
     transcript = Transcript()
-    is_rewound = any(map(_is_rewind, parent.events))
+    is_rewound = any(map(is_rewind, parent.events))
     for seq, event in enumerate(parent.events, start=1):
-        if isinstance(event, _SAID) or _is_rewind(event):
+        if isinstance(event, _SAID) or is_rewind(event):
             transcript.apply(event, seq=seq)
             if len(transcript) > count and not is_rewound:
                 break

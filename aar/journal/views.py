@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from aar.journal.state import Session
+from aar.journal.state import Session, is_rewind
 from aar.journal.transcript import Transcript
 from aar.messages.events import (
     AssistantMessage,
@@ -82,7 +82,7 @@ class Messages:
 
 def _is_for_model(event: Event, *, also_once: bool) -> bool:
     to_model = rule_of(event).to_model
-    return isinstance(event, Compacted) or to_model == "always" or (to_model == "once" and also_once)
+    return isinstance(event, Compacted) or is_rewind(event) or to_model == "always" or (to_model == "once" and also_once)
 
 
 def _shown(event: Event) -> Shown | None:

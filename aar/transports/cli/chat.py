@@ -13,6 +13,7 @@ from aar.transports.program.flags import Flags
 from aar.transports.program.opening import open_conversation, two_sessions
 from aar.transports.program.screen import Screen
 from aar.transports.program.settings import loaded_settings
+from aar.transports.terminal.session_commands import SESSION
 from aar.transports.terminal.slash import CHAT, Reply, SlashCommands
 
 __all__ = ["chat"]
@@ -32,7 +33,8 @@ def chat(*, flags: Flags) -> int:
         screen = Screen()
         async with open_interrupts() as interrupts, open_conversation(loaded, flags, screen) as conversation:
             face = _Face(screen, verbose=flags.verbose)
-            await Talk(SlashCommands(conversation, CHAT), screen, interrupts, face, says_yes=flags.says_yes).run()
+            commands = SlashCommands(conversation, (*CHAT, *SESSION))
+            await Talk(commands, screen, interrupts, face, says_yes=flags.says_yes).run()
         return DONE if interrupts.code is None or interrupts.was_at_rest else interrupts.code
 
     return run_to_code(work_to_do)
@@ -44,6 +46,7 @@ class _Face:
     prompt = "> "
     gap = ""
     shows_status = True
+    draws_panels = False
 
     def __init__(self, screen: Screen, *, verbose: bool) -> None:
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
@@ -69,9 +72,6 @@ class _Face:
 
     def failed(self, text: str) -> str:
         return self._look.panel("Error", plain(text), "red")
-
-    def shows_panel(self, name: str) -> bool:
-        return False
 
     def panel(self, name: str, text: str) -> str:
         return ""

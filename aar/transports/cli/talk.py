@@ -5,13 +5,15 @@ How all of that looks is the face's affair: `aar chat` and `aar tui` differ in n
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from typing import Protocol
 
 import trio
 
-from aar.client import SessionHandle
+from aar.client import PromptContent, SessionHandle
 from aar.display import plain
-from aar.errors import AarError, ClientGone, InvalidMessage
+from aar.errors import AarError, ClientGone
 from aar.groups import leaves
 from aar.messages.events import UserMessage
 from aar.transports.cli.approve import Approver
@@ -19,26 +21,30 @@ from aar.transports.cli.line_editor import LineEditor
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.render import Renderer
 from aar.transports.cli.signals import Interrupts
-from aar.transports.cli.turn import TurnView, take_turn
+from aar.transports.cli.turn import TurnView, questions_shown, take_turn
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import sentence
-from aar.transports.terminal.attaching import attached, with_files
-from aar.transports.terminal.slash import Effect, Reply, SlashCommands
+from aar.transports.terminal.attaching import with_files
+from aar.transports.terminal.expanding import has_directives, typed_prompt, words_about
+from aar.transports.terminal.slash import Effect, Inputs, Reply, SlashCommands
 
 __all__ = ["Face", "Talk"]
 
+PANELS_TIMEOUT = 2.0  # seconds for all panels of extensions
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"  # with what was scrolled away
 
 
 class Face(Protocol):
     """How a conversation looks. Texts to write, each with its newline at the end; an empty one is not written.
 
-    `gap` stands before each `prompt`. `enter` comes before the first turn in a session.
+    `gap` stands before each `prompt`. `enter` comes before the first turn in a session. With `draws_panels`, `panel` is
+    asked about each panel of an extension after a turn.
     """
 
     prompt: str
     gap: str
     shows_status: bool
+    draws_panels: bool
 
     @property
     def renderer(self) -> Renderer: ...
@@ -48,7 +54,6 @@ class Face(Protocol):
     def working(self) -> str: ...
     def reply(self, reply: Reply) -> str: ...
     def failed(self, text: str) -> str: ...
-    def shows_panel(self, name: str) -> bool: ...
     def panel(self, name: str, text: str) -> str: ...
 
 
@@ -99,7 +104,7 @@ class Talk:
                 if line is None:
                     self._has_left = True
                 elif line.strip().startswith("/"):
-                    await self._command(line.strip())
+                    await self._command(line.strip(), approver)
                 elif line.strip():
                     await self._answer(line.strip(), approver)
 
@@ -131,25 +136,66 @@ class Talk:
 
     # --- prompts ---
 
-    async def _answer(self, line: str, approver: Approver) -> None:
+    async def _answer(self, line: str, approver: Approver, *, is_typed: bool = True) -> bool:
+        """Whether a turn was taken that was neither cancelled nor failed."""
+        for remark in await self._conversation.reread():
+            await self._screen.tell(f"{plain(remark)}\n")
         config = self._conversation.config
-        try:
-            prompt = await with_files(line, config, self._handle.cwd)
-        except InvalidMessage as error:
-            await self._tell(self._face.failed(str(error)))
-            return
-        for remark in attached(prompt, config):
+        prompt = await self._prompt(line, approver, is_typed=is_typed)
+        if prompt is None:
+            return False
+        for remark in words_about(prompt, config):
             await self._screen.tell(f"{plain(remark)}\n")
         await self._tell(self._face.working())
         label = config.resolve_provider().label
         show = self._face.renderer.show
         view = TurnView(self._screen, approver, self._interrupts, label, show, shows_status=self._face.shows_status)
+        stop = "error"
         try:
-            await take_turn(self._handle, prompt, view)
+            stop = (await take_turn(self._handle, prompt, view)).stop
         except* ClientGone:
             raise
         except* AarError as errors:
             await self._tell(self._face.failed("\n".join(sentence(error) for error in leaves(errors))))
+        if self._face.draws_panels:
+            await self._draw_panels()
+        return stop in ("end_turn", "max_tokens")
+
+    async def _prompt(self, line: str, approver: Approver, *, is_typed: bool) -> PromptContent | None:
+        """With what `@file` words bring, and directives, if a person has typed them at a terminal.
+
+        `None` when something cannot be had, or Ctrl+C came.
+        """
+        config, handle = self._conversation.config, self._handle
+        prompt: PromptContent | None = None
+        try:
+            if not (is_typed and self._lines.is_terminal and has_directives(line)):
+                return await with_files(line, config, handle.cwd, is_typed=is_typed)
+            with self._cancellable() as scope:
+                async with questions_shown(handle, approver):
+                    prompt = await typed_prompt(line, config, handle)
+            if scope.cancelled_caught:
+                await self._tell("Nothing was sent.\n")
+        except* AarError as errors:
+            await self._tell(self._face.failed("\n".join(sentence(error) for error in leaves(errors))))
+        return prompt
+
+    @contextmanager
+    def _cancellable(self) -> Iterator[trio.CancelScope]:
+        """Ctrl+C ends the block, and nothing else."""
+        with trio.CancelScope() as scope:
+
+            async def cancel() -> None:
+                scope.cancel()
+
+            with self._interrupts.during_turn(cancel):
+                yield scope
+
+    async def _draw_panels(self) -> None:
+        """What extensions want drawn below a turn. They run code for it, and nobody waits long for that."""
+        with trio.move_on_after(PANELS_TIMEOUT), suppress(AarError):
+            for name, text in (await self._handle.panels()).items():
+                await self._tell(self._face.panel(name, text))
 
     async def _tell(self, text: str) -> None:
         if text:
@@ -158,17 +204,46 @@ class Talk:
 
     # --- commands ---
 
-    async def _command(self, line: str) -> None:
-        """Until it is done or Ctrl+C cancels it."""
-        with trio.CancelScope() as scope:
-
-            async def cancel() -> None:
-                scope.cancel()
-
-            with self._interrupts.during_turn(cancel):
-                await self._show(await self._commands.run(line))
+    async def _command(self, line: str, approver: Approver, *, may_repeat: bool = True) -> bool:
+        """Until it is done or Ctrl+C cancels it. Whether all went well."""
+        with self._cancellable() as scope:
+            async with questions_shown(self._handle, approver):
+                reply = await self._commands.run(line)
         if scope.cancelled_caught:
             await self._tell(f"{plain(line.partition(' ')[0])} was cancelled.\n")
+            return False
+        await self._show(reply)
+        if reply.inputs is not None:
+            if not may_repeat:
+                await self._tell(self._face.failed("A list of inputs cannot begin another one."))
+                return False
+            await self._take_inputs(reply.inputs, approver)
+        return not reply.problem
+
+    async def _take_inputs(self, inputs: Inputs, approver: Approver) -> None:
+        """One after the other, until one does not end well, the user leaves, or another session begins."""
+        handle, goes_on = self._handle, True
+        async with aclosing(inputs.lines) as lines:
+            while goes_on and handle is self._handle and not self._is_over:
+                line = await self._next(lines, approver)
+                if line is None:
+                    return
+                await self._screen.start_line()
+                await self._screen.tell(f"{self._face.styled_prompt()}{plain(line)}\n")
+                if line.startswith("/"):
+                    goes_on = await self._command(line, approver, may_repeat=False)
+                else:
+                    goes_on = await self._answer(line, approver, is_typed=inputs.are_typed)
+
+    async def _next(self, lines: AsyncGenerator[str, None], approver: Approver) -> str | None:
+        line: str | None = None
+        try:
+            with self._cancellable():
+                async with questions_shown(self._handle, approver):
+                    line = await anext(lines, None)
+        except* AarError as errors:
+            await self._tell(self._face.failed("\n".join(sentence(error) for error in leaves(errors))))
+        return line
 
     async def _show(self, reply: Reply) -> None:
         if reply.effect is Effect.LEAVE:
@@ -176,6 +251,8 @@ class Talk:
         elif reply.effect is Effect.CLEAR and self._screen.is_live:
             await self._screen.draw(CLEAR, "")
         await self._screen.tell(self._face.reply(reply))
+        if reply.codes and self._screen.is_live:
+            await self._screen.draw(reply.codes, "")
 
 
 def _said(handle: SessionHandle) -> list[str]:

@@ -24,6 +24,7 @@ from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import BADGES, cut, told_error
 from aar.transports.program.settings import loaded_settings
 from aar.transports.terminal.layout import Layout, layout_of
+from aar.transports.terminal.session_commands import SESSION
 from aar.transports.terminal.slash import INLINE, Reply, SlashCommands, totals
 from aar.usage import format_tokens, is_over_warning_threshold
 
@@ -51,7 +52,7 @@ def tui(*, flags: Flags) -> int:
             complain(problem)
         screen = Screen(out=1, err=1)
         async with open_interrupts() as interrupts, open_conversation(loaded, flags, screen) as conversation:
-            commands = SlashCommands(conversation, INLINE, themes=themes, theme=theme)
+            commands = SlashCommands(conversation, (*INLINE, *SESSION), themes=themes, theme=theme)
             face = PanelFace(screen, commands, layout, verbose=flags.verbose)
             await Talk(commands, screen, interrupts, face, says_yes=flags.says_yes).run()
         return DONE if interrupts.code is None or interrupts.was_at_rest else interrupts.code
@@ -67,6 +68,7 @@ class PanelFace:
 
     prompt = "> "
     gap = "\n"
+    draws_panels = True
 
     def __init__(self, screen: Screen, commands: SlashCommands, layout: Layout, *, verbose: bool = False) -> None:
         self._commands = commands
@@ -115,10 +117,9 @@ class PanelFace:
     def failed(self, text: str) -> str:
         return self._panels.panel("Error", plain(text), self._theme.error)
 
-    def shows_panel(self, name: str) -> bool:
-        return self._layout.shows_panel(name)
-
     def panel(self, name: str, text: str) -> str:
+        if not self._layout.shows_panel(name):
+            return ""
         style = PanelStyle(title_style=self._theme.dim_text, border_style=self._theme.dim_text)
         return self._panels.panel(plain(name), plain(text), style)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import trio
@@ -14,7 +15,7 @@ from aar.transports.cli.progress import Progress
 from aar.transports.cli.signals import Interrupts
 from aar.transports.program.screen import Screen
 
-__all__ = ["TurnView", "take_turn"]
+__all__ = ["TurnView", "questions_shown", "take_turn"]
 
 Show = Callable[[Recorded], Awaitable[None]]
 
@@ -69,3 +70,19 @@ async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnVie
                     break
         await view.screen.status("")
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def questions_shown(handle: SessionHandle, approver: Approver) -> AsyncIterator[None]:
+    """Inside this block people are asked about what runs beside the turns. An error of the block comes in a group."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_show_questions, handle, handle.seq, approver, nursery)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def _show_questions(handle: SessionHandle, after: int, approver: Approver, nursery: trio.Nursery) -> None:
+    with handle.follow(after=after) as records:
+        async for record in records:
+            approver.notice(record.event, nursery)
+            await approver.remind()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import trio
@@ -31,7 +32,7 @@ from aar.transports.fullscreen.thinking import Thinking
 from aar.transports.fullscreen.transcript import Transcript
 from aar.transports.fullscreen.view import View
 from aar.transports.program.sentences import sentence
-from aar.transports.terminal.slash import Effect, SlashCommands
+from aar.transports.terminal.slash import Effect, Inputs, SlashCommands
 
 __all__ = ["FullScreen"]
 
@@ -248,16 +249,35 @@ class FullScreen:
         with trio.CancelScope() as scope:
             self._running.add(scope)
             try:
-                reply = await self._commands.run(line)
+                await self._answer(line, is_told=is_told)
             finally:
                 self._running.discard(scope)
         if scope.cancelled_caught:
             self.tell(f"{line.partition(' ')[0]} was cancelled.")
-            return
+
+    async def _answer(self, line: str, *, is_told: bool = True, may_repeat: bool = True) -> bool:
+        reply = await self._commands.run(line)
         self._take_effect(reply.effect)
+        is_told = is_told and line.split() != ["/queue", "clear"]  # what is cleared is recorded, and told then
         for block in reply_blocks(reply) if is_told or reply.problem else []:
             self.chat.add(block)
+        if reply.codes:
+            self.send_codes(reply.codes)
         self.redraw()
+        if reply.inputs is not None and may_repeat:
+            await self._take_inputs(reply.inputs)
+        return not reply.problem
+
+    async def _take_inputs(self, inputs: Inputs) -> None:
+        """One after the other, until one does not end well or another session begins."""
+        handle, goes_on = self.handle, True
+        async with aclosing(inputs.lines) as lines:
+            while goes_on and handle is self.handle and (line := await anext(lines, None)) is not None:
+                if line.startswith("/"):
+                    self.tell(f"  > {line}", "prompt")
+                    goes_on = await self._answer(line, may_repeat=False)
+                else:
+                    goes_on = await self._prompts.ask(line, is_typed=inputs.are_typed)
 
     def _take_effect(self, effect: Effect | None) -> None:
         match effect:

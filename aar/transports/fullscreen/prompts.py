@@ -11,6 +11,7 @@ from aar.errors import AarError, ClientGone
 from aar.groups import leaves
 from aar.transports.program.opening import Conversation
 from aar.transports.program.sentences import sentence
+from aar.transports.terminal.attaching import with_files
 from aar.transports.terminal.expanding import typed_prompt, words_about
 
 __all__ = ["WAITING", "Prompts"]
@@ -37,6 +38,15 @@ class Prompts:
         except trio.WouldBlock:
             return False
         return True
+
+    async def ask(self, text: str, *, is_typed: bool) -> bool:
+        """Take a turn now, and say whether it ended well. Raises `AarError`."""
+        handle, config = self._conversation.handle, self._conversation.config
+        if is_typed:
+            prompt = await typed_prompt(text, config, handle)
+        else:
+            prompt = await with_files(text, config, handle.cwd, is_typed=False)
+        return (await handle.prompt(prompt)).stop in ("end_turn", "max_tokens")
 
     def forget(self) -> None:
         """Drop what has not reached the session yet."""

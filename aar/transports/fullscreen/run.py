@@ -14,6 +14,7 @@ from aar.transports.program.flags import Flags
 from aar.transports.program.home import home_folder
 from aar.transports.program.opening import open_conversation
 from aar.transports.program.screen import Screen
+from aar.transports.terminal.session_commands import SESSION
 from aar.transports.terminal.slash import FULL_SCREEN, SlashCommands
 
 __all__ = ["run_fullscreen"]
@@ -30,7 +31,7 @@ async def run_fullscreen(loaded: Loaded, flags: Flags) -> int:
         complain(why_another)
     screen = Screen(out=1, err=1)
     async with open_leaving() as leaving, open_conversation(loaded, flags, screen) as conversation:
-        commands = SlashCommands(conversation, FULL_SCREEN, themes=themes, theme=theme)
+        commands = SlashCommands(conversation, (*FULL_SCREEN, *SESSION), themes=themes, theme=theme)
         app = FullScreen(commands, Terminal(), leaving, verbose=flags.verbose, says_yes=flags.says_yes)
         try:
             await app.run()

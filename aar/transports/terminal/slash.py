@@ -5,7 +5,7 @@ An answer is data: texts, tables, and what the interface is to do itself. How th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -24,7 +24,18 @@ if TYPE_CHECKING:
     from aar.config.themes import Themes
     from aar.messages.themes import Theme
 
-__all__ = ["CHAT", "FULL_SCREEN", "INLINE", "Effect", "Reply", "SlashCommand", "SlashCommands", "Table", "totals"]
+__all__ = [
+    "CHAT",
+    "FULL_SCREEN",
+    "INLINE",
+    "Effect",
+    "Inputs",
+    "Reply",
+    "SlashCommand",
+    "SlashCommands",
+    "Table",
+    "totals",
+]
 
 SHORT_ID = 8  # characters of a session's id
 PREVIEW = 60  # characters of a prompt that waits
@@ -47,14 +58,27 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
+class Inputs(NamedTuple):
+    """What an interface takes next as if it were typed, one after the other: the next one is asked for when the turn
+    of the one before it has ended well, and not at all when that was cancelled or failed. `lines` may raise `AarError`.
+
+    Only in what somebody has typed, `are_typed`, directives are looked at.
+    """
+
+    lines: AsyncGenerator[str, None]
+    are_typed: bool = True
+
+
 class Reply(NamedTuple):
     """To be shown in this order: `problem` in the colour of errors, `table`, `text`. Nothing in it is harmless yet:
-    names and descriptions are other people's."""
+    names and descriptions are other people's. `codes` are for the terminal itself, where there is one."""
 
     text: str = ""
     table: Table | None = None
     problem: str = ""
     effect: Effect | None = None
+    codes: str = ""
+    inputs: Inputs | None = None
 
 
 class SlashCommand(NamedTuple):
@@ -222,9 +246,14 @@ def _rules(safety: SafetyConfig) -> tuple[tuple[str, str], ...]:
         ("asks before running commands", yes(safety.require_approval_for_execute)),
         ("denied paths", f"{len(safety.denied_paths)} patterns"),
         ("allowed paths", ", ".join(safety.allowed_paths) or "all (no whitelist)"),
+        *((name, ", ".join(rules)) for name, rules in _call_rules(safety) if rules),
         ("sandbox", safety.sandbox.mode),
         ("waits for an answer", f"{safety.acp_approval_timeout:g} s" if safety.acp_approval_timeout else "for ever"),
     )
+
+
+def _call_rules(safety: SafetyConfig) -> tuple[tuple[str, list[str]], ...]:
+    return ("never allowed", safety.deny), ("asked first", safety.confirm), ("allowed", safety.auto)
 
 
 async def _clear(here: SlashCommands, _: str) -> Reply:

@@ -6,7 +6,8 @@ import base64
 
 import pytest
 
-from aar.transports.fullscreen.clipboard import MOST_BYTES, Copying, copied
+from aar.transports.fullscreen.clipboard import Copying
+from aar.transports.terminal.clipboard import MOST_BYTES, copied
 
 XTERM = {"TERM": "xterm-256color"}
 
