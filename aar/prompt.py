@@ -16,7 +16,16 @@ from typing import NamedTuple, Protocol
 
 from aar.messages.settings import AgentConfig, WslSandbox
 
-__all__ = ["SEPARATOR", "Layer", "PromptTool", "base_text", "layers", "policy_section", "system_prompt", "tools_section"]
+__all__ = [
+    "SEPARATOR",
+    "Layer",
+    "PromptTool",
+    "base_text",
+    "layers",
+    "policy_section",
+    "system_prompt",
+    "tools_section",
+]
 
 SEPARATOR = "\n---\n"
 RULES_LIMIT = 256 * 1024  # bytes of one rule file of a project
