@@ -24,14 +24,14 @@ from aar.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
-from aar.messages.provider import History, ProviderRequest, StreamDelta
+from aar.messages.provider import StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.anthropic import AnthropicProvider
 from aar.providers.anthropic_stream import MessageStream, stop_reason
 from aar.providers.base import Assembly
 from aar.providers.sse import SseParser
+from tests.providers.streaming import REQUEST, answered, streamed
 
-REQUEST = ProviderRequest(History([{"role": "user", "content": "hi"}]))
 DATA = Path(__file__).parent.parent / "data" / "llamacpp"
 SMOL, GEMMA = "smollm2-135m", "gemma-3-270m-q4_k_m"
 
@@ -168,20 +168,11 @@ async def provider(server: Any) -> AsyncIterator[AnthropicProvider]:
     await found.aclose()
 
 
-async def streamed(provider: AnthropicProvider) -> list[StreamDelta]:
-    async with aclosing(provider.stream(REQUEST)) as deltas:
-        return [delta async for delta in deltas]
-
-
 def assembled(deltas: list[StreamDelta]) -> Any:
     assembly = Assembly()
     for delta in deltas:
         assembly.add(delta)
     return assembly.response()
-
-
-async def answered(provider: AnthropicProvider, plain: Any) -> Any:
-    return plain(assembled(await streamed(provider)))
 
 
 # --- whole streams ----------------------------------------------------------------------------

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aar.errors import AnswerCut, BadProviderReply, ProviderError, ProviderRateLimited, ProviderUnavailable
-from aar.messages.provider import History, ProviderRequest, StreamDelta
+from aar.messages.provider import StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.base import Assembly
 from aar.providers.generic import GenericProvider
 from aar.providers.openai_stream import ChatStream
 from aar.providers.sse import SseParser
+from tests.providers.streaming import REQUEST, answered, streamed
 
-REQUEST = ProviderRequest(History([{"role": "user", "content": "hi"}]))
 SMOL, GEMMA = "smollm2-135m", "gemma-3-270m-q4_k_m"
 DAMAGED = '{"path": "hello.py", "content": "Hello'
 RECORDED: dict[str, Any] = {
@@ -103,22 +103,6 @@ async def provider(server: Any) -> AsyncIterator[GenericProvider]:
     found = provider_at(server.url)
     yield found
     await found.aclose()
-
-
-async def streamed(provider: GenericProvider, assembly: Assembly | None = None) -> list[StreamDelta]:
-    seen: list[StreamDelta] = []
-    async with aclosing(provider.stream(REQUEST)) as deltas:
-        async for delta in deltas:
-            seen.append(delta)
-            if assembly is not None:
-                assembly.add(delta)
-    return seen
-
-
-async def answered(provider: GenericProvider, plain: Any) -> Any:
-    assembly = Assembly()
-    await streamed(provider, assembly)
-    return plain(assembly.response())
 
 
 def chunk(delta: Any, finish: str | None = None, **more: Any) -> dict[str, Any]:

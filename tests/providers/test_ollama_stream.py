@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aar.errors import AnswerCut, BadProviderReply, ProviderError, ProviderUnavailable
-from aar.messages.provider import History, ProviderRequest, StreamDelta
+from aar.messages.provider import StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.base import Assembly
 from aar.providers.ollama import OllamaProvider
 from aar.providers.ollama_stream import OllamaStream
 from aar.providers.sse import LineSplitter
+from tests.providers.streaming import REQUEST, answered, streamed
 
-REQUEST = ProviderRequest(History([{"role": "user", "content": "hi"}]))
 KIND = "application/x-ndjson"
 USAGE = {"prompt_eval_count": 26, "eval_count": 282}
 LAST = {"done": True, "done_reason": "stop", **USAGE, "total_duration": 4883583458, "load_duration": 1334875}
@@ -68,18 +68,6 @@ async def provider(server: Any) -> AsyncIterator[OllamaProvider]:
     found = OllamaProvider(config, environ={})
     yield found
     await found.aclose()
-
-
-async def streamed(provider: OllamaProvider) -> list[StreamDelta]:
-    async with aclosing(provider.stream(REQUEST)) as deltas:
-        return [delta async for delta in deltas]
-
-
-async def answered(provider: OllamaProvider, plain: Any) -> Any:
-    assembly = Assembly()
-    for delta in await streamed(provider):
-        assembly.add(delta)
-    return plain(assembly.response())
 
 
 @pytest.mark.covers("OLL-10", "OLL-04")

@@ -23,14 +23,13 @@ from aar.errors import (
     ProviderRateLimited,
     ProviderUnavailable,
 )
-from aar.messages.provider import History, ProviderRequest, StreamDelta
 from aar.messages.settings import ProviderConfig
 from aar.providers.base import Assembly
 from aar.providers.openai import OpenAIProvider
 from aar.providers.openai_responses_stream import ResponseStream
 from aar.providers.sse import SseParser
+from tests.providers.streaming import REQUEST, answered, streamed
 
-REQUEST = ProviderRequest(History([{"role": "user", "content": "hi"}]))
 SMOL, GEMMA = "smollm2-135m", "gemma-3-270m-q4_k_m"
 
 
@@ -51,22 +50,6 @@ async def responses(server: Any) -> AsyncIterator[OpenAIProvider]:
     found = provider_at(server.url, api="responses")
     yield found
     await found.aclose()
-
-
-async def streamed(provider: OpenAIProvider, assembly: Assembly | None = None) -> list[StreamDelta]:
-    seen: list[StreamDelta] = []
-    async with aclosing(provider.stream(REQUEST)) as deltas:
-        async for delta in deltas:
-            seen.append(delta)
-            if assembly is not None:
-                assembly.add(delta)
-    return seen
-
-
-async def answered(provider: OpenAIProvider, plain: Any) -> Any:
-    assembly = Assembly()
-    await streamed(provider, assembly)
-    return plain(assembly.response())
 
 
 # --- recorded ---------------------------------------------------------------------------------

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from aar.messages.provider import History, ProviderRequest, StreamDelta
 from aar.messages.settings import ProviderConfig
-from aar.providers.base import Assembly
 from aar.providers.openai import OpenAIProvider
+from tests.providers.streaming import REQUEST, answered
 
-REQUEST = ProviderRequest(History([{"role": "user", "content": "hi"}]))
 SMOL, GEMMA = "smollm2-135m", "gemma-3-270m-q4_k_m"
 
 
@@ -34,22 +31,6 @@ async def thinker(server: Any) -> AsyncIterator[OpenAIProvider]:
     found = provider_at(server.url, supports_reasoning=True)
     yield found
     await found.aclose()
-
-
-async def streamed(provider: OpenAIProvider, assembly: Assembly | None = None) -> list[StreamDelta]:
-    seen: list[StreamDelta] = []
-    async with aclosing(provider.stream(REQUEST)) as deltas:
-        async for delta in deltas:
-            seen.append(delta)
-            if assembly is not None:
-                assembly.add(delta)
-    return seen
-
-
-async def answered(provider: OpenAIProvider, plain: Any) -> Any:
-    assembly = Assembly()
-    await streamed(provider, assembly)
-    return plain(assembly.response())
 
 
 def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any) -> dict[str, Any]:
