@@ -15,6 +15,7 @@ import trio
 from aar.config.agents import Entity, Facts, Library, Switch, Whole, homes_of, load, switched, whole
 from aar.config.agents.homes import SourceFile
 from aar.config.agents.loading import Part
+from aar.errors import ConfigError
 from aar.messages.settings import AgentConfig, ToolConfig
 from aar.tools.filtering import left_out
 from aar.tools.registry import ToolRegistry, ToolSpec
@@ -28,7 +29,7 @@ __all__ = [
     "Places",
     "Role",
     "Roles",
-    "digest_of",
+    "content_of",
     "read_library",
     "resolve",
     "roles_of_session",
@@ -108,19 +109,23 @@ def _mode_of(library: Library, agent: Whole | None, mode: str | None) -> Whole |
     return chosen._replace(is_foreign=chosen.is_foreign or agent.is_foreign)
 
 
-def digest_of(entity: Entity) -> str:
-    """SHA-256 of the text of a file, as it is now."""
+def content_of(entity: Entity) -> tuple[str, str]:
+    """The text of a file as it is now, and its SHA-256. Raises `ConfigError`."""
     from hashlib import sha256
 
-    return sha256(entity.path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").encode()).hexdigest()
+    try:
+        text = entity.path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{entity.path}: cannot be read ({error}).") from error
+    return text, sha256(text.encode()).hexdigest()
 
 
-def trust_role(places: Places, entity: Entity) -> None:
-    """From now on this file of a project counts as the user's own, until it changes. Raises `ConfigError`."""
+def trust_role(places: Places, entity: Entity, digest: str) -> None:
+    """From now on this file of a project, with this content, counts as the user's own. Raises `ConfigError`."""
     from aar.extensions.trust import TrustFile
 
     file = SourceFile(entity.name, entity.path, "", Path(places.cwd))
-    TrustFile(places.home).add(_found(file), digest_of(entity))
+    TrustFile(places.home).add(_found(file), digest)
 
 
 def _found(file: SourceFile) -> Any:

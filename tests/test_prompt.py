@@ -180,6 +180,52 @@ def test_other_instruction_files_of_a_project_are_not_read(home: Path, cwd: str)
     assert "do evil" not in prompt(home, cwd)
 
 
+@pytest.mark.covers("AURA-114")
+@pytest.mark.parametrize(
+    ("which", "expected"),
+    [
+        ("all", ["mine", "root", "middle", "here"]),
+        ("local", ["root", "middle", "here"]),
+        ("global", ["mine"]),
+        ("none", []),
+    ],
+)
+def test_agents_md_is_read_from_the_repository_down_to_the_working_folder(
+    home: Path, cwd: str, which: str, expected: list[str]
+) -> None:
+    here = Path(cwd, "repository", "a", "b")
+    here.mkdir(parents=True)
+    Path(cwd, "repository", ".git").mkdir()
+    texts = {Path(cwd): "above", Path(cwd, "repository"): "root", here.parent: "middle", here: "here", home: "mine"}
+    for folder, text in texts.items():
+        (folder / "AGENTS.md").write_text(text)
+    found = layers(config(agents_md=which), str(here), home, system="Linux")
+    assert [layer.text for layer in found if layer.label.startswith("agents")] == expected
+
+
+def test_without_a_repository_only_the_working_folder_may_have_one(home: Path, cwd: str) -> None:
+    below = Path(cwd, "below")
+    below.mkdir()
+    Path(cwd, "AGENTS.md").write_text("above")
+    os.symlink("/etc/hostname", below / "AGENTS.md")
+    found = layers(config(agents_md="local"), str(below), home, system="Linux")
+    assert [(layer.text, layer.skipped) for layer in found if layer.label == "agents"] == [
+        (None, "a link that leads elsewhere")
+    ]
+
+
+def test_what_agents_and_modes_say_comes_last_and_rules_for_calls_before_it(home: Path, cwd: str) -> None:
+    told = config(
+        prompts={"agent": "You code.", "mode": "Plan."},
+        safety={"deny": ["bash:git push*"], "confirm": ["bash"], "auto": ["grep\nx"]},
+    )
+    rules = """Rules for tool calls (`tool`, or `tool:start of what it does*`):
+Never allowed: bash:git push*
+Asked first: bash
+Allowed: grep\\nx"""
+    assert prompt(home, cwd, told=told).endswith(f"\n---\n{rules}\n---\nYou code.\n---\nPlan.")
+
+
 def test_a_rule_file_in_another_encoding_is_read_as_far_as_it_goes(home: Path, cwd: str) -> None:
     (home / "rules.md").write_bytes(b"\xef\xbb\xbfcaf\xe9")
     assert prompt(home, cwd).endswith("\n---\ncaf�")

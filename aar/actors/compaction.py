@@ -6,12 +6,11 @@ import trio
 
 from aar.actors.pricing import limiting_price, meta_of
 from aar.actors.provider_call import RetryPolicy, provider_call
-from aar.actors.turn import Controls
 from aar.actors.workbench import Workbench
 from aar.errors import BadProviderReply, SessionError
 from aar.journal.context import trim
 from aar.messages.events import Compacted
-from aar.messages.provider import ProviderRequest, ProviderResponse
+from aar.messages.provider import History, ProviderRequest, ProviderResponse
 from aar.providers.base import Provider
 from aar.providers.images import fit_images
 
@@ -24,15 +23,21 @@ _ASK = (
 )
 
 
-async def compact(bench: Workbench, provider: Provider, controls: Controls, instructions: str) -> Compacted:
-    """Record a summary of everything so far. Raises `ProviderError`; then the conversation is as it was."""
+async def compact(
+    bench: Workbench, provider: Provider, stopping: trio.Event, instructions: str, history: History | None = None
+) -> Compacted:
+    """Record a summary of everything so far. Raises `ProviderError`; then the conversation is as it was.
+
+    `history` is what the summary is made of, when the model cannot take the whole.
+    """
     session = bench.journal.session
     if not len(session.transcript):
         raise SessionError("there is nothing to compact yet")
     if bench.injecting is not None and not await bench.injecting.before_compaction(bench):
         raise SessionError("an injector keeps the conversation as it is: it is not compacted")
     up_to, started = session.seq, trio.current_time()
-    response = await _summary(bench, provider, controls, f"{_ASK}\n\n{instructions}" if instructions else _ASK)
+    ask = f"{_ASK}\n\n{instructions}" if instructions else _ASK
+    response = await _summary(bench, provider, stopping, ask, history)
     meta = await meta_of(bench, provider, response, (trio.current_time() - started) * 1000)
     if not response.content.strip():
         await bench.journal.append(meta)
@@ -44,13 +49,16 @@ async def compact(bench: Workbench, provider: Provider, controls: Controls, inst
     return fact
 
 
-async def _summary(bench: Workbench, provider: Provider, controls: Controls, ask: str) -> ProviderResponse:
+async def _summary(
+    bench: Workbench, provider: Provider, stopping: trio.Event, ask: str, history: History | None
+) -> ProviderResponse:
     config = bench.config
-    history, _ = trim(bench.journal.session.transcript, config.effective_context_window, config.context_strategy)
+    if history is None:
+        history, _ = trim(bench.journal.session.transcript, config.effective_context_window, config.context_strategy)
     history, _ = await fit_images(history, provider.image_limits, bench.threads)
     messages = history.followed_by({"role": "user", "content": ask})
     request = ProviderRequest(messages=messages, system=await bench.system_prompt(), session_id=bench.session_id)
-    policy = RetryPolicy(config.max_retries, controls.stopping)
+    policy = RetryPolicy(config.max_retries, stopping)
     price = await limiting_price(bench, provider)
     with bench.budget.reserve(config, request, price, provider.output_limit) as limited:
         async with provider_call(provider, limited, policy, streaming=False) as items:

@@ -103,9 +103,9 @@ class Injecting:
         self._waiting = [one for one in self._waiting if one.turn_id in ("", turn_id)]
         self._sent, self._step = [], 0
 
-    def has_last_words(self, steps: int, most: int) -> bool:
-        """Whether there is a step more than the most, for an answer without tools."""
-        return self._last_words and steps == most
+    def most_steps(self, config: AgentConfig) -> int:
+        """The steps of a turn, with the one for last words."""
+        return config.max_steps + self._last_words
 
     async def before_chat(self, bench: Bench) -> RequestChange:
         """Ask before a step, and put on record what is to stay there. The model may be left unasked."""

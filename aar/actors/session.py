@@ -294,7 +294,7 @@ class _Conversation:
 
         try:
             with errors_alone(), turn.scope:
-                done = await compact(self._bench, self._model.in_force(), turn.controls, instructions)
+                done = await compact(self._bench, self._model.in_force(), turn.controls.stopping, instructions)
                 turn.envelope.reply(done)
         except AarError as error:
             turn.envelope.fail(error)

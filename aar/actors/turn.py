@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from aar.actors.budget import BudgetTaken
-from aar.actors.closing import as_event, partial_answer
-from aar.actors.fallback import fall_back
-from aar.actors.guardrails import STUCK, Guardrails
+from aar.actors.closing import as_event
+from aar.actors.guardrails import STUCK, UNREADABLE, Guardrails
 from aar.actors.pricing import limiting_price, meta_of
 from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.workbench import Progress, Workbench, guarded, heard
-from aar.errors import ContentRefused, InvalidSetting, ProviderError, StoreError
+from aar.errors import InvalidSetting, ProviderError, StoreError
 from aar.journal.context import trim
 from aar.messages.base import new_call_id
 from aar.messages.events import (
@@ -36,7 +35,7 @@ from aar.messages.events import (
 )
 from aar.messages.provider import History, ProviderRequest, ProviderResponse
 from aar.messages.settings import AgentConfig
-from aar.providers.base import Provider, ended, explain
+from aar.providers.base import Provider
 from aar.usage import budget_error
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ async def run_turn(
         config = bench.config
         if controls.stopping.is_set():
             ending: _Ending | None = _Ending.failed("cancelled", CANCELLED)
-        elif steps >= config.max_steps and not _has_last_words(bench, steps):
+        elif steps >= (config.max_steps if bench.injecting is None else bench.injecting.most_steps(config)):
             ending = _Ending.failed("max_steps", f"Reached max steps ({config.max_steps})")
         else:
             steps += 1
@@ -117,12 +116,9 @@ async def _step(
         except BudgetTaken as taken:
             return _Ending.failed("budget_exceeded", str(taken))
         except (ProviderError, InvalidSetting) as error:
-            if controls.stopping.is_set() or not await fall_back(bench, error):
-                if not isinstance(error, ProviderError):
-                    raise
-                failed = await _failed(bench, error, controls, progress)
-                if failed is not _AGAIN:
-                    return failed
+            failed = await _failed(bench, model, error, controls, progress)
+            if failed is not _AGAIN:
+                return failed
             bench.journal.hint(StepRestarted())
     milliseconds = (trio.current_time() - started) * 1000
     if bench.injecting is not None:
@@ -135,10 +131,6 @@ async def _step(
         await _run_tools(bench, recorded, progress)
         return _Ending("end_turn") if progress.is_last and bench.between is None else None
     return await _stop_or_go_on(bench, response, controls, guard)
-
-
-def _has_last_words(bench: Workbench, steps: int) -> bool:
-    return bench.injecting is not None and bench.injecting.has_last_words(steps, bench.config.max_steps)
 
 
 async def _begin(bench: Workbench, controls: Controls) -> _Ending | None:
@@ -251,36 +243,26 @@ async def _tell_of_images(bench: Workbench, provider: Provider, reasons: list[st
         await bench.journal.append(Notice(kind="images", text=text, data={"reasons": reasons}))
 
 
-async def _failed(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending | None:
-    """No model answers. `_AGAIN` is answered when an injector wants the same asked once more."""
-    if bench.injecting is None or controls.stopping.is_set():
-        return await _gave_up(bench, error, controls, progress)
-    match await bench.injecting.on_error(bench, error):
+async def _failed(
+    bench: Workbench,
+    model: Callable[[], Provider],
+    error: ProviderError | InvalidSetting,
+    controls: Controls,
+    progress: Progress,
+) -> _Ending | None:
+    """No answer. `_AGAIN`: something is to be asked once more, perhaps something shorter, or another model."""
+    from aar.actors.rescue import given_up, passed_over, rescue  # most calls go well
+
+    match "" if controls.stopping.is_set() else await rescue(bench, model, error, controls.stopping):
         case "retry":
             return _AGAIN
         case "skip":
-            await _record_cut(bench, progress)
-            text = f"{ended(explain(error))} The turn goes on as if it had not happened."
-            await bench.journal.append(Notice(kind="error_skipped", text=text))
-            return None if bench.injecting.wants_more() else _Ending("end_turn")
-        case _:
-            return await _gave_up(bench, error, controls, progress)
-
-
-async def _record_cut(bench: Workbench, progress: Progress) -> None:
-    cut = partial_answer(progress, StopReason.ERROR)
-    if cut:
-        await bench.journal.append(*cut)
-        progress.restart()
-
-
-async def _gave_up(bench: Workbench, error: ProviderError, controls: Controls, progress: Progress) -> _Ending:
-    await _record_cut(bench, progress)
-    if controls.stopping.is_set():
-        return _Ending.failed("cancelled", CANCELLED)
-    data = {"kind": type(error).__name__, "detail": str(error), "provider": error.provider, "status": error.status}
-    event = ErrorEvent(message=explain(error), recoverable=error.retryable, data=data)
-    return _Ending("refused" if isinstance(error, ContentRefused) else "error", event)
+            await passed_over(bench, error, progress)
+            return None if bench.injecting is not None and bench.injecting.wants_more() else _Ending("end_turn")
+    if not isinstance(error, ProviderError):
+        raise error
+    ending = _Ending(*await given_up(bench, error, progress))
+    return _Ending.failed("cancelled", CANCELLED) if controls.stopping.is_set() else ending
 
 
 # --- what it said -----------------------------------------------------------------------------
@@ -304,6 +286,9 @@ async def _record_answer(
         logger.warning("session %s is near its budget", bench.session_id)
         facts.append(warning)
     calls = _named(bench, response.tool_calls)
+    if calls and "raw" in calls[0].arguments and guard.is_unreadable(calls, bench.toolbox, session.step_count):
+        await bench.journal.append(*facts)
+        return _Ending.failed("error", UNREADABLE)
     if calls and guard.is_stuck(calls, config):
         logger.warning("session %s repeats the same tool calls", bench.session_id)
         if response.content:

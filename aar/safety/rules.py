@@ -13,6 +13,8 @@ from aar.messages.settings import SafetyConfig
 from aar.safety.arguments import command_of, paths_of
 from aar.safety.commands import read_command
 from aar.safety.parts import parts_of
+from aar.safety.programs import Budget, TooInvolved, programs_of
+from aar.safety.shell_syntax import parse
 
 if TYPE_CHECKING:
     from aar.safety.paths import PathGuard
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["rule_for"]
 
 _MAGIC = frozenset("*?[")
+_COMPUTED = frozenset("$`")
 
 
 def rule_for(
@@ -52,8 +55,9 @@ class _Call:
         if not self._command:
             return []
         try:
+            self.is_unclear = _computes_programs(self._command)
             return [self._command, *(part.text for part in parts_of(self._command))]
-        except ValueError:
+        except (ValueError, TooInvolved):
             self.is_unclear = True
             return [self._command]
 
@@ -76,3 +80,10 @@ class _Call:
         if not self._command or not program or _MAGIC & set(program):
             return False
         return read_command(self._command, [program]).denied is not None
+
+
+def _computes_programs(command: str) -> bool:
+    """Is the name of a program known only when it runs, as in `$x push`?"""
+    budget = Budget()
+    commands = [one for pipeline in parse(command).walk() for one in pipeline]
+    return any(words and _COMPUTED & set(words[0]) for one in commands for words in programs_of(one, budget))

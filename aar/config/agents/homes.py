@@ -47,29 +47,39 @@ def homes_of(home: Path, cwd: str | Path, more: Iterable[str | Path] = ()) -> li
     return found
 
 
-def files_in(home: Home, folder: str, ending: str) -> Iterator[SourceFile]:
-    """The files of one kind, by name. Blocking. Raises `ConfigError` for one that cannot be read."""
+def files_in(home: Home, folder: str, ending: str, refused: list[str]) -> Iterator[SourceFile]:
+    """The files of one kind, by name. Blocking. Raises `ConfigError` for one that cannot be read.
+
+    Of a project, such a file is left out and told in `refused`: it must not keep its visitors from working.
+    """
     place = home.path / folder
     if home.project is not None and not _is_within(place, home.project):
         return
+    for name in _names(place, ending):
+        path = place / name
+        if path.is_dir():
+            continue
+        try:
+            text = _text_of(path, foreign=home.project is not None)
+        except ConfigError as error:
+            if home.project is None:
+                raise
+            refused.append(f"{error} It is not used.")
+            continue
+        yield SourceFile(name.removesuffix(ending), path, text, home.project)
+
+
+def _names(place: Path, ending: str) -> list[str]:
     try:
         with os.scandir(place) as entries:
-            names = sorted(
-                entry.name for entry in entries if entry.name.endswith(ending) and not entry.name.startswith(".")
-            )
+            names = [entry.name for entry in entries if entry.name.endswith(ending) and entry.name[0] != "."]
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return []
     except OSError as error:
         raise ConfigError(f"{place}: cannot be read ({error.strerror or error}).") from error
     if len(names) > MOST_FILES:
         raise ConfigError(f"{place}: has more than {MOST_FILES} files that end with {ending}.")
-    for name in names:
-        path = place / name
-        if path.is_dir():
-            continue
-        yield SourceFile(
-            name.removesuffix(ending), path, _text_of(path, foreign=home.project is not None), home.project
-        )
+    return sorted(names)
 
 
 def _is_within(place: Path, project: Path) -> bool:

@@ -60,7 +60,7 @@ def whole(known: FileKeyed[Entity], name: str) -> Whole:
 def _in_order(known: FileKeyed[Entity], entity: Entity, below: list[Entity]) -> list[Entity]:
     if entity in below:
         ring = " -> ".join(one.name for one in [*below[below.index(entity) :], entity])
-        raise ConfigError(f"{entity.place(('inherit',))}: inherit runs in a ring: {ring}.")
+        raise ConfigError(f"{below[-1].place(('inherit',))}: inherit runs in a ring: {ring}.")
     found: list[Entity] = []
     for name in entity.parents:
         try:

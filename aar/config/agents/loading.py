@@ -55,7 +55,7 @@ class _Reading:
         found: dict[str, Entity] = {}
         for home in homes:
             here: dict[str, Path] = {}
-            for file in files_in(home, part, ".md"):
+            for file in files_in(home, part, ".md", self.remarks):
                 key = file.name.casefold()
                 if key in here:
                     raise ConfigError(f"{file.path}: has the name of {here[key]}; upper and lower case are the same.")

@@ -10,10 +10,11 @@ import trio
 
 from aar.config import Loaded, merge_config
 from aar.config.agents import Entity, FileKeyed, Library, Switch
+from aar.config.agents.loading import Part
 from aar.display import one_line, plain
 from aar.errors import ConfigError
 from aar.messages.settings import BUILTIN_TOOLS
-from aar.roles import PARTS, Places, Role, digest_of, read_library, resolve, trust_role
+from aar.roles import Places, Role, content_of, read_library, resolve, trust_role
 from aar.transports.cli.lines import Lines
 from aar.transports.program.casting import CLEAN, places_of
 from aar.transports.program.exits import DONE, FAILED, complain, run_to_code
@@ -29,7 +30,7 @@ def listing(role: Role, *, flags: PromptFlags) -> int:
 
     async def work() -> int:
         loaded, places = _settings(flags)
-        library = await trio.to_thread.run_sync(read_library, places, PARTS, abandon_on_cancel=True)
+        library = await _library(places, role)
         for remark in library.remarks:
             complain(remark)
         chosen = getattr(loaded.config, role).casefold()
@@ -51,6 +52,12 @@ def _settings(flags: PromptFlags) -> tuple[Loaded, Places]:
     """As flags, environment and file have them, before any agent changes them."""
     loaded = merge_config(file=flags.config, flags=flags.settings())
     return loaded, places_of(loaded, flags, here())
+
+
+async def _library(places: Places, role: Role) -> Library:
+    """Only what is asked for: a mode that is wrong does not disturb whoever looks at agents."""
+    parts: tuple[Part, ...] = ("agents",) if role == "agent" else ("modes",)
+    return await trio.to_thread.run_sync(read_library, places, parts, abandon_on_cancel=True)
 
 
 def _of(library: Library, role: Role) -> FileKeyed[Entity]:
@@ -108,26 +115,24 @@ def trust_them(role: Role, names: Sequence[str], *, says_yes: bool, flags: Promp
     async def work() -> int:
         screen = Screen()
         _, places = _settings(flags)
-        library = await trio.to_thread.run_sync(read_library, places, PARTS, abandon_on_cancel=True)
+        library = await _library(places, role)
         entities = [_of(library, role).find(name) for name in names]
+        digests = []
         for entity in entities:
             if not entity.is_foreign:
                 raise ConfigError(f"{entity.path}: need not be trusted: it is used as it is.")
-            await screen.tell(plain(_content(entity)))
+            text, digest = content_of(entity)
+            digests.append(digest)
+            await screen.tell(plain(f"{entity.path}  (SHA-256 {digest[:16]}…)\n{text.rstrip()}\n"))
         if not says_yes and not await _agrees(screen):
             await screen.tell("Nothing is trusted.\n")
             return FAILED
-        for entity in entities:
-            await trio.to_thread.run_sync(trust_role, places, entity)
+        for entity, digest in zip(entities, digests, strict=True):
+            await trio.to_thread.run_sync(trust_role, places, entity, digest)
         await screen.say(f"Trusted until the file changes: {', '.join(one_line(name) for name in names)}\n")
         return DONE
 
     return run_to_code(work)
-
-
-def _content(entity: Entity) -> str:
-    text = entity.path.read_text(encoding="utf-8", errors="replace")
-    return f"{entity.path}  (SHA-256 {digest_of(entity)[:16]}…)\n{text.rstrip()}\n"
 
 
 async def _agrees(screen: Screen) -> bool:

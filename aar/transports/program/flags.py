@@ -150,6 +150,7 @@ class SettingFlags(PromptFlags):
             "restrict_to_cwd": self.restrict_to_cwd,
             "denied_paths": _patterns(self.denied_paths),
             "allowed_paths": _patterns(self.allowed_paths),
+            **self.overrides(),
         }
 
 
