@@ -12,7 +12,7 @@ from aar.journal.journal import Journal
 from aar.journal.sizes import CHARACTERS_PER_TOKEN
 from aar.messages.provider import ProviderRequest
 from aar.messages.settings import AgentConfig
-from aar.usage import Price
+from aar.usage import Price, budget_error
 
 __all__ = ["Budget", "BudgetTaken"]
 
@@ -20,7 +20,7 @@ LEAST_OUTPUT = 16  # tokens: what a call gets at least, so that its answer says 
 
 
 class BudgetTaken(AarError):
-    """What is left of a budget is reserved by calls that are running."""
+    """Nothing of a budget is left, or what is left is reserved by calls that are running."""
 
 
 class _Reservation(NamedTuple):
@@ -46,11 +46,14 @@ class Budget:
         """The request with its answer limited, and what it may take set aside until the block is left.
 
         `usual_output` is how long an answer may get when the request does not say (0: as long as it likes), by default
-        `max_tokens` of the settings. Raises `BudgetTaken` when the running calls may take all there is.
+        `max_tokens` of the settings. Raises `BudgetTaken` when nothing is left, or the running calls may take it all.
         """
         if config.effective_token_budget <= 0 and config.effective_cost_limit <= 0:
             yield request
             return
+        over = budget_error(self.journal.session.total_tokens, self.journal.session.total_cost, config)
+        if over is not None:
+            raise BudgetTaken(over)
         price = price or Price()
         input_tokens = self._estimate(config, request)
         usual = config.resolve_provider().max_tokens if usual_output is None else usual_output

@@ -155,6 +155,7 @@ def gated():
     return gate, tools
 
 
+@pytest.mark.covers("AURA-05")
 async def test_steering_is_seen_before_the_next_step(live, gated, until, problems_of) -> None:
     gate, tools = gated
     provider = ScriptedProvider().call("wait").text("turning left")

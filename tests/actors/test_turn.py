@@ -329,6 +329,16 @@ async def test_a_spent_token_budget_stops_the_turn_before_its_tools(live, story,
         assert (await session.status()).state is AgentState.BUDGET_EXCEEDED
 
 
+@pytest.mark.covers("AURA-11")
+async def test_no_model_call_begins_once_the_total_has_passed_the_budget(live, tools) -> None:
+    provider = ScriptedProvider().call("echo").usage(300, 50).text("one").usage(300, 50)
+    provider = provider.call("echo").usage(300, 50).text("never").usage(1, 1)
+    async with live(provider, settings(token_budget=1000), tools=tools) as session:
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert [(await session.prompt("on")).stop for _ in range(3)] == ["budget_exceeded"] * 3
+    assert len(provider.requests) == 3
+
+
 @pytest.mark.covers("LOOP-36", "TOK-01")
 async def test_a_spent_cost_limit_stops_the_turn(live, story) -> None:
     provider = ScriptedProvider(ProviderConfig(name="scripted", model="claude-sonnet-4-6"))
