@@ -45,7 +45,7 @@ class Report(Protocol):
 
     async def begin(self) -> None: ...
     async def show(self, record: Recorded) -> None: ...
-    async def end(self, stop: str, failure: str | None) -> None: ...
+    async def end(self, stop: str, failure: str | None, *, is_kept: bool) -> None: ...
 
 
 class TextReport:
@@ -65,7 +65,7 @@ class TextReport:
         self._nobody_was_asked |= isinstance(event, ApprovalResolved) and event.by == "nobody"
         await self._renderer.show(record)
 
-    async def end(self, stop: str, failure: str | None) -> None:
+    async def end(self, stop: str, failure: str | None, *, is_kept: bool) -> None:
         await self._screen.start_line()
         if self._nobody_was_asked:
             await self._screen.tell(NOBODY)
@@ -73,7 +73,8 @@ class TextReport:
             await self._screen.tell(f"aar: {plain(failure)}\n")
         if stop in _CUT_SHORT:
             await self._screen.tell(GO_ON.format(session_id=self._handle.session_id))
-        await self._screen.tell(f"Session: {self._handle.session_id}\n")
+        if is_kept:
+            await self._screen.tell(f"Session: {self._handle.session_id}\n")
 
 
 class JsonReport:
@@ -90,7 +91,7 @@ class JsonReport:
     async def show(self, record: Recorded) -> None:
         pass
 
-    async def end(self, stop: str, failure: str | None) -> None:
+    async def end(self, stop: str, failure: str | None, *, is_kept: bool) -> None:
         document = result_document(self._handle, self._after, stop, failure)
         await self._screen.start_line()
         await self._screen.say(plain_json(json.dumps(document, ensure_ascii=False)) + "\n")
@@ -112,7 +113,7 @@ class StreamReport:
             await self._screen.start_line()
             await self._screen.say(event_line(record))
 
-    async def end(self, stop: str, failure: str | None) -> None:
+    async def end(self, stop: str, failure: str | None, *, is_kept: bool) -> None:
         if failure is not None:
             await self._screen.tell(f"aar: {plain(failure)}\n")
 

@@ -102,7 +102,10 @@ class _Job:
         except* trio.Cancelled:  # asked to leave at once
             self._screen.tell_nowait(f"Session: {handle.session_id}\n" if self._output == "text" else "")
             raise
-        await report.end(stop, failure)
+        is_unheard = conversation.is_unheard
+        await report.end(stop, failure, is_kept=not is_unheard)
+        if is_unheard:
+            await conversation.forget()
         return code_of_stop(stop)
 
     async def _tell_first(self, conversation: Conversation, prompt: PromptContent) -> None:

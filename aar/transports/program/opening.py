@@ -13,7 +13,7 @@ from aar.client import SessionHandle, Sessions, opening_problems
 from aar.config import Loaded, secret_values
 from aar.errors import AarError, ConfigError, SessionNotFound
 from aar.logs import configure_logging
-from aar.messages.events import TurnEnded, UserMessage
+from aar.messages.events import AssistantMessage, ErrorEvent, ProviderMeta, TurnEnded, UserMessage
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversation", "open_conversation", "two_sessions"]
 
-FORGETTING_TIMEOUT = 2.0  # seconds for deleting a session in which nothing was said
+FORGETTING_TIMEOUT = 2.0  # seconds for deleting a session that is not kept
+UNSENT = {"MissingKey", "MissingPackage"}  # errors after which no model has heard anything
 
 
 class Conversation:
@@ -62,6 +63,14 @@ class Conversation:
     def is_blank(self) -> bool:
         """Whether it was begun here and nobody has said anything: it is not kept."""
         return self.is_new and not any(isinstance(record.event, UserMessage) for record in self.handle.records())
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether it was begun here and nothing was sent to a model, for want of a key or a package."""
+        events = [record.event for record in self.handle.records()]
+        failures = [event.data.get("kind") for event in events if isinstance(event, ErrorEvent)]
+        asked = any(isinstance(event, ProviderMeta | AssistantMessage) for event in events)
+        return self.is_new and not asked and bool(failures) and set(failures) <= UNSENT
 
     async def switch_model(self, name: str) -> str:
         """Use another model from the next step on; gives its label. Raises `ConfigError`."""
@@ -126,8 +135,12 @@ class Conversation:
     async def forget_if_blank(self) -> None:
         """Nothing stays of a session in which nothing was said."""
         if self.is_blank:
-            with trio.move_on_after(FORGETTING_TIMEOUT, shield=True), suppress(AarError):
-                await self._sessions.delete(self.handle.session_id)
+            await self.forget()
+
+    async def forget(self) -> None:
+        """Nothing stays of this session."""
+        with trio.move_on_after(FORGETTING_TIMEOUT, shield=True), suppress(AarError):
+            await self._sessions.delete(self.handle.session_id)
 
 
 def two_sessions(flags: Flags) -> bool:

@@ -136,6 +136,15 @@ async def test_an_error_that_may_pass_says_how_to_run_again(aar, place):
     assert "You can run it again to retry, with --continue in the same session.\n" in done.err
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+async def test_a_run_for_which_there_is_no_key_leaves_no_session(aar, place, output):
+    done = await aar("run", "go", "--provider", "anthropic", "--output", output)
+    assert done.code == 1
+    assert "There is no key for Anthropic: set ANTHROPIC_API_KEY" in done.err + done.out
+    assert "Session:" not in done.err
+    assert list((place.home / "sessions").iterdir()) == []
+
+
 async def test_a_name_that_no_provider_has_may_be_meant_for_a_profile(aar, place):
     place.configure(provider="small", providers={"small": {"name": "generic"}, "big": {"name": "generic"}})
     done = await aar("run", "hi", "--provider", "bigg")
