@@ -73,11 +73,13 @@ class Sessions:
         tools: Sequence[ToolSpec] = (),
         mcp_servers: Sequence[McpServer] = (),
         steps: StepRules | None = None,
+        is_kept: bool = True,
     ) -> SessionHandle:
         """A new session that works in `cwd` (an absolute path) for its whole life.
 
         `tools` are for this session alone. `mcp_servers` connect in the background; what becomes of them is told as
-        facts. `steps` is what an engine brings; see `open_engine`.
+        facts. `steps` is what an engine brings; see `open_engine`. One that is not kept leaves nothing behind: it is in
+        memory alone, whatever the store.
         """
         command = OpenSession(
             cwd=cwd,
@@ -87,6 +89,7 @@ class Sessions:
             tools=_tools(tools),
             mcp_servers=tuple(mcp_servers),
             steps=steps,
+            is_kept=is_kept,
         )
         return self._handle(await self._sessions.ask(command))
 

@@ -17,6 +17,7 @@ import trio
 
 from aar.actors.additions import Additions, Observer, add_tools
 from aar.actors.approvals import approvals
+from aar.actors.errand import Errand
 from aar.actors.holding import Shared
 from aar.actors.mcp_servers import McpServers
 from aar.actors.providers import Providers
@@ -35,6 +36,7 @@ from aar.messages.approvals import ApprovalsCommand
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionCommand, SessionInfo
 from aar.messages.settings import AgentConfig, ProviderConfig
+from aar.messages.tools import ToolOutcome
 from aar.processes.guard import open_guard
 from aar.providers import check_provider_name, open_provider
 from aar.providers.base import Provider
@@ -147,14 +149,22 @@ async def open_runtime(
                 home=home,
                 provider=provider,
                 extend=extending.extend if extending is not None else None,
+                delegate=lambda errand: _done(opened, home, errand),
                 share=partial(_shared_later, home, desk) if share and config.attachable else None,
             )
             house = supervisor.start(Child("sessions", sessions(shared), restart=Restart.PERMANENT, capacity=1024))
+            opened = Sessions(house, desk, registry, journals)
             try:
-                yield Runtime(Sessions(house, desk, registry, journals), supervisor, registry, config)
+                yield Runtime(opened, supervisor, registry, config)
             finally:
                 with trio.CancelScope(shield=True):
                     await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
+
+
+async def _done(sessions: Sessions, home: Path, errand: Errand) -> ToolOutcome:
+    from aar.delegating import run_errand  # few sessions give errands
+
+    return await run_errand(sessions, home, errand)
 
 
 def check_given(config: object, provider: object, tools: object) -> None:

@@ -12,6 +12,7 @@ import trio
 
 from aar.actors.additions import Additions, Commands, Extend, Observer, add_tools
 from aar.actors.closing import repair
+from aar.actors.errand import Delegate
 from aar.actors.mcp_servers import McpServers
 from aar.actors.mcp_tools import SessionServers
 from aar.actors.providers import Providers
@@ -64,6 +65,7 @@ class Shared(NamedTuple):
     provider: Provider | None = None
     extend: Extend | None = None
     share: Share | None = None
+    delegate: Delegate | None = None
 
 
 class Opening(NamedTuple):
@@ -79,6 +81,7 @@ class Opening(NamedTuple):
     tools: Sequence[ToolSpec] = ()
     mcp_servers: Sequence[McpServer] = ()
     steps: StepRules | None = None
+    is_kept: bool = True
 
 
 class HeldSession:
@@ -117,7 +120,7 @@ class HeldSession:
         """
         opening, shared = self._opening, self._shared
         try:
-            async with shared.store.open(opening.session_id, create=opening.create) as log:
+            async with self._store().open(opening.session_id, create=opening.create) as log:
                 fold = Session.of(log.stored)
                 if opening.trace_id and not fold.seq:
                     fold.trace_id = opening.trace_id
@@ -138,6 +141,13 @@ class HeldSession:
         except Exception as error:  # a wall, also for what happens after the asker has its answer
             if not _is_started(task_status, error):
                 logger.error("session %s: %s", opening.session_id, error, exc_info=error)
+
+    def _store(self) -> Store:
+        if self._opening.is_kept:
+            return self._shared.store
+        from aar.journal.memory import MemoryStore  # few sessions are for the moment
+
+        return MemoryStore()
 
     async def _begin(self, journal: Journal, warnings: Sequence[str]) -> None:
         opening, shared, config = self._opening, self._shared, self.config
@@ -168,7 +178,7 @@ class HeldSession:
         body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
         ref = self._supervisor.start(Child(self._name, body, exhausted=Exhausted.GIVE_UP))
         self._start_observers(additions.observers)
-        if shared.share is not None:
+        if shared.share is not None and opening.is_kept:
             self._start_observers([shared.share(live_info(journal), journal, ref)])
 
     def _bench(self, journal: Journal, toolbox: ToolRegistry, additions: Additions) -> Workbench:
@@ -191,6 +201,7 @@ class HeldSession:
             servers=SessionServers(servers, toolbox, journal),
             commands=Commands(additions.commands),
             prompt_parts=additions.prompt,
+            delegate=shared.delegate if self._opening.is_kept else None,
         )
         if config.shell_hooks:
             bench = replace(bench, hooks=bench.hooks.and_then(_hooks_of_shell(bench)))
@@ -303,4 +314,5 @@ def live_info(journal: Journal) -> SessionInfo:
         else 0.0,
         state=fold.state,
         step_count=fold.step_count,
+        name=str(fold.metadata.get("name", "")),
     )

@@ -94,6 +94,7 @@ class _House:
         session_id = command.session_id or new_session_id()
         opening = Opening(session_id, True, command.cwd, command.config, "started", trace_id=command.trace_id)
         rules = {"tools": command.tools, "mcp_servers": command.mcp_servers, "steps": command.steps}
+        opening = opening._replace(is_kept=command.is_kept)
         return await self._bring_up(opening._replace(**rules))
 
     async def _load(self, command: LoadSession) -> SessionInfo:
@@ -177,4 +178,5 @@ def _info(entry: StoredSession) -> SessionInfo:
         updated_at=entry.updated_at,
         state=entry.state,
         step_count=entry.step_count,
+        name=entry.name,
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
+from aar.actors.errand import Errand
 from aar.actors.outbox import Outbox
 from aar.actors.workbench import Progress, Workbench
 from aar.errors import AarError, SessionClosed, StoreError, ToolError
@@ -156,15 +158,20 @@ async def _admit(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbo
     rules, verdict = _judged(bench, spec, call)
     if verdict.action == "allow" or _standing(bench, spec, call) == "allow":
         return rules
+    await _settle(bench, spec, call, verdict, outbox)
+    if bench.offered.get(spec.name) is None:
+        raise ToolError("blocked", f"tool '{spec.name}' is not offered any more")
+    return _judged(bench, spec, call)[0]  # settings may have become stricter while somebody thought about the answer
+
+
+async def _settle(bench: Workbench, spec: ToolSpec, call: ToolCall, verdict: Verdict, outbox: Outbox) -> None:
+    """Return when people let it run, now or once and for all; raise `ToolError` (denied) when they do not."""
     async with outbox.questions:
         answer = _standing(bench, spec, call)  # an earlier question of this step may have settled it
         if answer is None:
             answer = "allow" if await _ask(bench, spec, call, verdict, outbox) else "deny"
     if answer == "deny":
         raise ToolError("denied", "tool call denied by user")
-    if bench.offered.get(spec.name) is None:
-        raise ToolError("blocked", f"tool '{spec.name}' is not offered any more")
-    return _judged(bench, spec, call)[0]  # settings may have become stricter while somebody thought about the answer
 
 
 _BLOCKED = "blocked by safety policy"
@@ -250,13 +257,13 @@ def _audit(bench: Workbench, spec: ToolSpec, call: ToolCall) -> None:
 async def _run(
     bench: Workbench, rules: _Rules, spec: ToolSpec, call: ToolCall, outbox: Outbox, progress: Progress
 ) -> ToolOutcome:
-    limit = rules.config.tools.command_timeout
+    limit = rules.config.tools.command_timeout if spec.time_limit is None else spec.time_limit
     started = trio.current_time()
     output, is_error = "", False
     scope = trio.CancelScope(deadline=started + limit if limit else float("inf"))
     try:
         with _LiveOutput(call.tool_call_id, outbox, progress, rules.config.tools.max_output_chars) as live, scope:
-            context = _tool_context(bench, rules, call, live)
+            context = _tool_context(bench, rules, call, live, outbox)
             given = await invoke(spec, call.arguments, context, limiter=bench.threads)
             output, is_error = (given[0], given[1]) if isinstance(given, ToolOutcome) else (str(given), False)
             if isinstance(given, ToolOutcome) and given.terminate:
@@ -276,7 +283,7 @@ async def _run(
     return ToolOutcome(output, is_error=is_error, duration_ms=(trio.current_time() - started) * 1000)
 
 
-def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: _LiveOutput) -> ToolContext:
+def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: _LiveOutput, outbox: Outbox) -> ToolContext:
     tools = rules.config.tools
 
     async def run_command(command: str, timeout: float) -> Any:
@@ -292,6 +299,36 @@ def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: _LiveOu
         run_command=run_command,
         paths=rules.paths,
         config=tools,
+        delegate=None if bench.delegate is None else partial(_delegate, bench, call, live, outbox),
+    )
+
+
+async def _delegate(
+    bench: Workbench, call: ToolCall, live: _LiveOutput, outbox: Outbox, prompt: str, agent: str
+) -> ToolOutcome:
+    assert bench.delegate is not None
+
+    async def may(tool: str, arguments: Mapping[str, Any], reason: str) -> bool:
+        """Whether a call may run that this one leads to: asked as if this one were it."""
+        inner = ToolCall(tool_call_id=call.tool_call_id, tool_name=tool, arguments=dict(arguments))
+        spec = bench.toolbox.get(tool) or ToolSpec(tool)
+        try:
+            await _settle(bench, spec, inner, Verdict("ask", reason), outbox)
+        except ToolError:
+            return False
+        return True
+
+    return await bench.delegate(
+        Errand(
+            prompt=prompt,
+            agent=agent,
+            cwd=bench.cwd,
+            config=bench.config,
+            trace_id=bench.journal.session.trace_id,
+            report=live.report,
+            may=may,
+            spent=outbox.put,
+        )
     )
 
 

@@ -12,6 +12,7 @@ import trio
 
 from aar.actors.additions import Commands
 from aar.actors.budget import Budget
+from aar.actors.errand import Delegate
 from aar.errors import ExtensionError
 from aar.hooks import Hooks
 from aar.journal.journal import Journal
@@ -66,7 +67,7 @@ class Workbench:
     """`base` are the settings the session was opened with; `config` is what is in force at this moment.
 
     `threads` limits the worker threads of synchronous tools over the whole runtime. `commands` and `prompt_parts` are
-    what extensions brought.
+    what extensions brought. `delegate` has work done in sessions of their own.
     """
 
     session_id: str
@@ -81,6 +82,7 @@ class Workbench:
     servers: SessionServers
     commands: Commands = field(default_factory=Commands)
     prompt_parts: tuple[str, ...] = ()
+    delegate: Delegate | None = None
     between: Between | None = None
     injecting: Injecting | None = None
     _kept: dict[str, Any] = field(default_factory=dict)

@@ -282,7 +282,7 @@ SessionCommand = (
 
 
 class SessionInfo(Message):
-    """`updated_at` is Unix time in seconds; `title` is the start of the first answer, else of the id."""
+    """`updated_at` is Unix time in seconds; `title` is the name, else the start of the first answer, else of the id."""
 
     session_id: str
     cwd: str = ""
@@ -290,6 +290,7 @@ class SessionInfo(Message):
     updated_at: float = 0.0
     state: AgentState = AgentState.IDLE
     step_count: int = 0
+    name: str = ""
 
 
 class SessionListing(Message):
@@ -304,7 +305,8 @@ class OpenSession(Command, Request[SessionInfo]):
 
     With the id of a stored session it goes on with that one. `trace_id` is that of a new one, if it has one already.
     `tools` are `ToolSpec`s of this process for this session alone, over those of the same names; `mcp_servers` are
-    connected in the background. `steps` are `StepRules` of this process; a session that is open already gets none.
+    connected in the background. `steps` are `StepRules` of this process; a session that is open already gets none. One
+    that is not kept leaves no file, and nobody else finds it.
     """
 
     type: Literal["open_session"] = "open_session"
@@ -315,6 +317,7 @@ class OpenSession(Command, Request[SessionInfo]):
     tools: tuple[Any, ...] = Field(default=(), exclude=True)
     steps: Any = Field(default=None, exclude=True)
     mcp_servers: tuple[McpServer, ...] = ()
+    is_kept: bool = True
 
 
 class LoadSession(Command, Request[SessionInfo]):

@@ -38,7 +38,7 @@ BUILTIN_TOOLS = (
     "find_files",
 )
 
-MORE_TOOLS = ("todo", "done")  # that come with Aar, too, and are there where `enabled_builtins` names them
+MORE_TOOLS = ("todo", "done", "task")  # that come with Aar, too, and are there where `enabled_builtins` names them
 
 DENIED_PATHS = (
     "/etc/shadow",

@@ -37,6 +37,10 @@ def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
         from aar.tools.todo import TODO
 
         return TODO
+    if name == "task":
+        from aar.tools.task import TASK
+
+        return TASK
     if name == "done":
         from aar.tools.done import DONE
 

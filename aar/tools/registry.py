@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import trio
 
     from aar.messages.settings import ToolConfig
+    from aar.messages.tools import ToolOutcome
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox.base import CommandResult
 
@@ -29,7 +30,8 @@ class ToolContext:
     """What one tool call may use of its session.
 
     `report(text)` shows live output; `run_command(command, timeout)` runs a command in the session's
-    sandbox; `paths` opens files within the session's rules. `cwd` is absolute.
+    sandbox; `paths` opens files within the session's rules. `cwd` is absolute. `delegate(prompt, agent)` has something
+    done in a conversation of its own; it is `None` in one that is such a conversation itself.
     """
 
     cwd: str
@@ -39,6 +41,7 @@ class ToolContext:
     run_command: Callable[..., Awaitable[CommandResult]]
     paths: PathGuard
     config: ToolConfig
+    delegate: Callable[[str, str], Awaitable[ToolOutcome]] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ class ToolSpec:
 
     An empty `input_schema` turns validation off. `execution` says whether calls of one step may run side by
     side; `None` leaves it to the runtime. A `handler` is sync or async and may take the `ToolContext` as
-    `ctx`. `edition` tells what stands behind a name that others give: "always" holds for one edition alone.
+    `ctx`. `time_limit` are the seconds that a call may take, 0 for any time: `None` leaves it to the settings.
+    `edition` tells what stands behind a name that others give: "always" holds for one edition alone.
     """
 
     name: str
@@ -59,6 +63,7 @@ class ToolSpec:
     prompt_guidelines: tuple[str, ...] = ()
     handler: Handler | None = field(default=None, repr=False)
     execution: Execution | None = None
+    time_limit: float | None = None
     edition: str = ""
 
     def schema(self) -> ToolSchema:
