@@ -14,7 +14,7 @@ from urwid.testing import ScriptedScreen, render_runs
 
 from aar.client import SessionHandle
 from aar.config.themes import Themes
-from aar.messages.settings import AgentConfig
+from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.messages.themes import Theme
 from aar.testing import ScriptedProvider, open_test_runtime
 from aar.transports.fullscreen.app import FullScreen
@@ -121,12 +121,12 @@ class Whole:
 
     def styles_of(self, text: str) -> set[str]:
         """The names of the styles of all runs that contain this text."""
-        return {
-            str(style)
-            for row in self.surface.screen.canvases[-1].content()
-            for style, _, run in row
-            if text in run.decode()
-        }
+        found = set[str]()
+        for row in self.surface.screen.canvases[-1].content():
+            for style, _, run in row:
+                if text in run.decode():
+                    found |= {str(layer) for layer in getattr(style, "layers", [style])}
+        return found
 
 
 @asynccontextmanager
@@ -144,7 +144,8 @@ async def open_whole(
     mine = {name: more.pop(name) for name in ("verbose", "says_yes") if name in more}
     folder = home / "project"
     folder.mkdir(parents=True, exist_ok=True)
-    config = config or AgentConfig(streaming=True)
+    model = ProviderConfig(name="scripted", model="scripted")
+    config = config or AgentConfig(streaming=True, provider=model)
     async with open_test_runtime(provider, config, home=home, **more) as runtime, trio.open_nursery() as nursery:
         sessions = runtime.sessions
         handle = await (sessions.load(session_id) if session_id else sessions.open(str(folder)))
