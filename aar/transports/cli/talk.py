@@ -186,6 +186,7 @@ class Talk:
         with trio.CancelScope() as scope:
 
             async def cancel() -> None:
+                self._screen.echoed_interrupt()
                 scope.cancel()
 
             with self._interrupts.during_turn(cancel):

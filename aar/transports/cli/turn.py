@@ -15,7 +15,7 @@ from aar.transports.cli.progress import Progress
 from aar.transports.cli.signals import Interrupts
 from aar.transports.program.screen import Screen
 
-__all__ = ["TurnView", "questions_shown", "take_turn"]
+__all__ = ["TurnView", "questions_shown", "take_turn", "watch_turn"]
 
 Show = Callable[[Recorded], Awaitable[None]]
 
@@ -45,6 +45,7 @@ async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView
 
         async def cancel() -> None:
             progress.is_cancelling = True
+            view.screen.echoed_interrupt()
             await handle.cancel(turn_id)
 
         with view.interrupts.during_turn(cancel):
@@ -54,6 +55,25 @@ async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView
                 if end.data.get("never_ran"):
                     nursery.cancel_scope.cancel()
     return end
+
+
+async def watch_turn(handle: SessionHandle, after: int, turn_id: str, view: TurnView, *, cancels: bool) -> None:
+    """Show a turn that somebody else has begun, until its end. Ctrl+C cancels it, or only stops looking at it."""
+    progress = Progress(view.screen, view.label)
+    with trio.CancelScope() as looking:
+
+        async def interrupt() -> None:
+            progress.is_cancelling = True
+            if cancels:
+                await handle.cancel(turn_id)
+            else:
+                looking.cancel()
+
+        with view.interrupts.during_turn(interrupt):
+            await _follow(handle, after, turn_id, view, progress)
+    if looking.cancelled_caught:
+        view.approver.forget()
+        await view.show(Recorded(0, turn_id, TurnEnded()))  # what was shown of an answer is over
 
 
 async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnView, progress: Progress) -> None:

@@ -123,6 +123,11 @@ class Screen:
         """Somebody at the terminal has pressed Enter: the line that was open is not any more."""
         self._tails[self._err] = ""
 
+    def echoed_interrupt(self) -> None:
+        """Somebody at the terminal has pressed Ctrl+C, and it shows that where the cursor was."""
+        if self.err_is_terminal and not self._status:
+            self._tails[self._err] += "^C"
+
     async def status(self, text: str) -> None:
         """Show a status line, or none for an empty text. Does nothing without a terminal."""
         if not self.is_live:

@@ -51,6 +51,11 @@ def test_keys_edit_the_line(keys, before, behind):
     assert typed(keys) == (before, behind, [])
 
 
+def test_what_is_pasted_is_text_whatever_its_keys_mean():
+    assert typed("a\x1b[200~b\r\nc\r\rd\n\x04\x1b[A\x7f\te\x1b[201~f") == ("ab\nc\n\nd\n\tef", "", [])
+    assert typed("a\x1b\rb") == ("a\nb", "", [])
+
+
 def test_some_keys_are_for_others():
     assert typed("a\x0c\r")[2] == [Pressed.CLEAR, Pressed.ENTER]
     assert typed("\x04")[2] == [Pressed.END]

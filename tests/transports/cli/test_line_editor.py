@@ -8,6 +8,7 @@ import pytest
 import trio
 
 UP, LEFT = "\x1b[A", "\x1b[D"
+PASTE, END = "\x1b[200~", "\x1b[201~"
 
 
 def said(model) -> list[str]:
@@ -68,6 +69,36 @@ async def test_lines_that_are_pasted_are_taken_one_after_the_other(terminal, mod
         await screen.type("a\nb\nc\n\x04")
         assert await screen.end() == 0
     assert said(model) == ["a", "b", "c"]
+
+
+async def test_a_terminal_that_marks_what_is_pasted_gives_one_message_without_escape_sequences(terminal, model, flags):
+    model.says("ok")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type(f"see {PASTE}a\r\x1b[31m\tb\x1b[0m\n/quit{END} there\x1b\rand on\r")
+        await screen.until("ok")
+        await screen.until("> ")
+        await screen.type(f"{UP}\x15\x04")
+        assert await screen.end() == 0
+    assert said(model) == ["see a\n\tb\n/quit there\nand on"]
+    assert screen.raw.count("\x1b[?2004h") == screen.raw.count("\x1b[?2004l") == 2
+
+
+async def test_of_a_message_with_more_lines_than_the_screen_those_around_the_cursor_are_drawn(terminal, model, flags):
+    model.says("ok")
+    lines = [f"line {number}" for number in range(100)]
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type(PASTE + "\n".join(lines) + END)
+        await screen.until("line 99")
+        assert "line 60\n" not in screen.text  # the terminal has 40 rows
+        await screen.type("\x01y")
+        await screen.until("> yline 0\nline 1\n")
+        await screen.type("\r")
+        await screen.until("ok")
+        await screen.type("\x04")
+        assert await screen.end() == 0
+    assert said(model) == ["y" + "\n".join(lines)]
 
 
 async def test_a_line_longer_than_the_terminal_is_drawn_over_its_rows(terminal, model, flags):
