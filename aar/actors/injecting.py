@@ -49,7 +49,7 @@ class Bench(Protocol):
     @property
     def journal(self) -> Journal: ...
     @property
-    def toolbox(self) -> ToolRegistry: ...
+    def offered(self) -> ToolRegistry: ...
     @property
     def config(self) -> AgentConfig: ...
 
@@ -165,11 +165,13 @@ class Injecting:
         self._wants_more = _has_message(ran)
         if ran.result.skip_storing:
             response = replace(response, content="", tool_calls=(), reasoning=())
+            why = "An injector took this answer back."
         elif ran.result.content is not None:
             response = replace(response, content=ran.result.content)
+            why = "An injector changed this answer:"
         else:
             return response
-        bench.journal.hint(StepRestarted())  # readers forget what they have seen of it
+        bench.journal.hint(StepRestarted(data={"why": why}))  # readers forget what they have seen of it
         return response
 
     def wants_more(self) -> bool:
@@ -240,7 +242,7 @@ class Injecting:
             step=self._step,
             tokens=session.transcript.sizes().total // CHARACTERS_PER_TOKEN,
             window=config.effective_context_window,
-            tools=tuple(bench.toolbox.names()),
+            tools=tuple(bench.offered.names()),
             fired=frozenset(self._fired),
             facts_of_turn=lambda: tuple(_since_turn_began(session.events))[::-1],
             all_facts=lambda: tuple(session.events),

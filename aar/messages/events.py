@@ -187,7 +187,10 @@ class ToolResult(Event):
 
 
 class ReasoningBlock(Event):
-    """What the model thought. `data.signature` and the like are what its provider wants to see again."""
+    """What the model thought. `data.signature` and the like are what its provider wants to see again.
+
+    `data.text_before`: so many characters of the answer came before it, where they came before it.
+    """
 
     type: Literal["reasoning"] = "reasoning"
     content: str = ""
@@ -336,7 +339,7 @@ class ToolOutput(Event):
 
 
 class StepRestarted(Event):
-    """A retry began: forget the fragments of this step."""
+    """A retry began: forget the fragments of this step. `data.why` says it to people, if it is no broken connection."""
 
     type: Literal["step_restarted"] = "step_restarted"
 

@@ -73,6 +73,9 @@ def _description(loaded: Loaded) -> str:
     lines += _section("Hooks", [f"{event} ({len(handlers)})" for event, handlers in api.hooks.items()])
     lines += _section("Tools", [f"{tool.name}  {one_line(tool.description)}".rstrip() for tool in api.tools])
     lines += _section("Commands", [f"/{one.name}  {one_line(one.description)}".rstrip() for one in api.commands])
+    if api.injectors:
+        lines += _section("Injectors", [f"{one.timing}  {one.preamble['name']}" for one in api.injectors])
+    lines += _section("Panels", [one.name for one in api.panels]) if api.panels else []
     lines += [f"  Prompt parts: {len(api.prompt)}"]
     return plain("\n".join(lines)) + "\n"
 

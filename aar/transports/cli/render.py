@@ -22,6 +22,7 @@ from aar.messages.events import (
     ToolCall,
     ToolResult,
     TurnEnded,
+    UserMessage,
 )
 from aar.transports.cli.look import look_for
 from aar.transports.program.screen import Screen
@@ -75,7 +76,7 @@ class Renderer:
             case StreamChunk():
                 await self._chunk(event)
             case StepRestarted():
-                await self._restarted()
+                await self._restarted(event.data.get("why", "The connection broke; the answer begins anew:"))
             case ProviderMeta() | ToolCall():
                 self._held.append(event)
             case ReasoningBlock():
@@ -130,12 +131,12 @@ class Renderer:
             await self._screen.say("\n")
         await self._screen.start_line()
 
-    async def _restarted(self) -> None:
+    async def _restarted(self, why: str) -> None:
         was_shown = bool(self._text or self._thoughts)
         await self._end_answer_line()
         self._text = self._thoughts = ""
         if was_shown:
-            await self._tell(self._drawing.note("The connection broke; the answer begins anew:"))
+            await self._tell(self._drawing.note(why))
 
     # --- the facts that hold all of it ---
 
@@ -179,6 +180,8 @@ class Renderer:
                 await self._tell(self._drawing.note(plain(event.message)))  # the turn goes on
             case ErrorEvent():
                 await self._tell(self._drawing.error(event))
+            case UserMessage() if "injector" in event.data:
+                await self._tell(self._drawing.note(plain(event.content)))
             case Notice() if event.text:
                 await self._tell(self._drawing.note(plain(for_people(event.text))))
             case TurnEnded():

@@ -28,6 +28,7 @@ from aar.messages.events import (
     TurnEnded,
     UserMessage,
 )
+from aar.messages.kinds import is_for_people
 from aar.messages.themes import Theme
 from aar.transports.fullscreen.blocks import Answer, Block, Lines
 from aar.transports.fullscreen.tools import ToolBlock
@@ -172,7 +173,10 @@ class Transcript(urwid.WidgetWrap[Viewport]):
             block.finish(result)
 
     def _prompted(self, message: UserMessage) -> None:
-        if message.data.get("kind", "prompt") == "internal":
+        if not is_for_people(message):
+            return
+        if "injector" in message.data:
+            self.tell(message.content)
             return
         said = str(message.data.get("said", message.content))
         lines = "\n    ".join(said.split("\n"))
@@ -184,7 +188,7 @@ class Transcript(urwid.WidgetWrap[Viewport]):
                 self.tell(event.message, "usage.warning")
             case ErrorEvent() if event.message != CANCELLED:
                 self._failed(event)
-            case Notice():
+            case Notice() if event.text:
                 self.tell(for_people(event.text))
             case ProviderSwitchEvent():
                 self.tell(f"Switched to {event.to_provider}/{event.to_model}")

@@ -21,6 +21,7 @@ from aar.messages.events import (
     TurnEnded,
     UserMessage,
 )
+from aar.messages.kinds import bookmark, metadata
 from aar.transports.cli.look import ColourLook
 from aar.transports.cli.render import LineDrawing, Renderer
 from aar.transports.program.screen import Screen
@@ -183,6 +184,20 @@ async def test_what_a_detail_repeats_is_told_once(shown):
 
 async def test_notices_are_one_line(shown):
     assert await shown(Notice(kind="retry", text="Trying again in 2 s.")) == ("", "Trying again in 2 s.\n")
+
+
+async def test_what_injectors_say_and_take_back_is_shown_and_what_is_for_programs_is_not(shown):
+    out, err = await shown(
+        UserMessage(content="Are you sure?", data={"kind": "injected", "injector": "one"}),
+        bookmark("Chapter 2"),
+        metadata(fired="one"),
+        StreamChunk(text="bad"),
+        StepRestarted(data={"why": "An injector changed this answer:"}),
+        AssistantMessage(content="good"),
+        TurnEnded(),
+    )
+    assert out == "bad\ngood\n"
+    assert err == "Are you sure?\n──── Chapter 2 ────\nAn injector changed this answer:\n"
 
 
 async def test_nothing_that_a_model_or_tool_says_reaches_the_terminal_as_a_control(shown):
