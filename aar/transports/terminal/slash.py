@@ -226,10 +226,15 @@ async def _told_status(here: SlashCommands, row: Callable[[Status], tuple[str, s
 
 async def _tools(here: SlashCommands, _: str) -> Reply:
     rows = [
-        (tool.name, ", ".join(tool.side_effects), tool.description.strip().partition("\n")[0])
+        (tool.name, ", ".join(tool.side_effects), _first_sentence(tool.description))
         for tool in await here.handle.tools()
     ]
     return Reply(table=Table("Tools", ("tool", "effects", "description"), tuple(rows)))
+
+
+def _first_sentence(text: str) -> str:
+    sentence, end, _ = text.strip().partition("\n")[0].partition(". ")
+    return sentence + end.strip()
 
 
 async def _policy(here: SlashCommands, _: str) -> Reply:
