@@ -6,7 +6,7 @@
 
 Names are resolved when they are first used, so that `import aar` costs next to nothing. What is not listed here is
 an implementation detail, except the packages `aar.kernel`, `aar.messages`, `aar.errors`, `aar.engine`,
-`aar.extensions` and `aar.testing`.
+`aar.extensions`, `aar.injectors` and `aar.testing`.
 """
 
 from __future__ import annotations
