@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -108,14 +109,8 @@ async def test_nothing_is_alive_after_an_error_in_the_block(guard: None) -> None
 
 @pytest.mark.covers("SBX-10")
 async def test_nothing_is_alive_soon_after_aar_was_killed(stubborn: str) -> None:
-    aar = await trio.lowlevel.open_process(
-        [sys.executable, "-c", AAR_THAT_IS_KILLED, stubborn],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    try:
-        with told_where_it_stands(aar.pid, seconds=60):
-            stays, leader, guard = [int(word) for word in (await first_line(aar.stdout)).split()]
+    async with told_where_it_stands(seconds=60), open_aar(stubborn) as aar:
+        stays, leader, guard = [int(word) for word in (await first_line(aar.stdout)).split()]
         keeper = parent_of(leader)
         aar.kill()
         with trio.fail_after(3):
@@ -125,9 +120,20 @@ async def test_nothing_is_alive_soon_after_aar_was_killed(stubborn: str) -> None
                 keeper = leader
             for pid in (stays, leader, guard, keeper):
                 await has_ended(pid)
+
+
+@asynccontextmanager
+async def open_aar(command: str) -> AsyncIterator[trio.Process]:
+    """A program that runs the command, writes three process ids, and waits to be killed."""
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-c", AAR_THAT_IS_KILLED, command]
+    aar = await trio.lowlevel.open_process(words, stdout=subprocess.PIPE, env=variables)
+    try:
+        yield aar
     finally:
         aar.kill()
-        await aar.wait()
+        with trio.move_on_after(10, shield=True):
+            await aar.wait()
         assert aar.stdout is not None
         await aar.stdout.aclose()
 
