@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import trio
 
@@ -23,7 +23,7 @@ from aar.transports.acp.frames import INTERNAL, INVALID_REQUEST, NOT_FOUND, RpcE
 from aar.transports.acp.handshake import ClientCapabilities
 from aar.transports.acp.house import House
 from aar.transports.acp.live import LiveSession, Shop
-from aar.transports.acp.modes import mode_patch, option_patch
+from aar.transports.acp.modes import NO_AGENT, is_ours, mode_patch, option_patch
 from aar.transports.acp.opening import opened_for
 from aar.transports.acp.params import entries_of, folder_of, optional_text, refused, text_of
 from aar.transports.acp.rpc import Connection
@@ -61,6 +61,7 @@ class Agent:
         self._remark = house.remark
         self._servers = house.servers
         self._shop = Shop(connection, client, house.config, nursery, trio.CapacityLimiter(THREADS), house.says_yes)
+        self._casting = house.casting
         self._tools = client_tools(connection, client, house.config, self, nursery)
         self._live: dict[str, LiveSession] = {}
         self._methods: dict[str, Callable[[Call], Awaitable[Reply]]] = {
@@ -92,9 +93,10 @@ class Agent:
         wish = await self._wish(call.params)
 
         async def open_it() -> SessionHandle:
-            return await self._sessions.open(
+            handle = await self._sessions.open(
                 wish.cwd, config=self._shop.config, tools=self._tools, mcp_servers=wish.servers
             )
+            return await self._cast(handle)
 
         async with opened_for(call, self._shop.nursery, open_it, self._remove) as handle:
             return await self._opened(self._adopt(handle, wish), wish, with_id=True)
@@ -123,6 +125,7 @@ class Agent:
                 raise RpcError(NOT_FOUND, f"Cannot fork: session '{source}' not found") from error
             if source not in self._live:
                 await _forget_choices(handle)
+                return await self._cast(handle)
             return handle
 
         async with opened_for(call, self._shop.nursery, open_it, self._remove) as handle:
@@ -135,9 +138,10 @@ class Agent:
 
         async def open_it() -> SessionHandle:
             try:
-                return await self._sessions.load(
+                handle = await self._sessions.load(
                     session_id, cwd=wish.cwd, config=self._shop.config, tools=self._tools, mcp_servers=wish.servers
                 )
+                return handle if was_open else await self._cast(handle)
             except (SessionNotFound, InvalidMessage) as error:
                 raise RpcError(NOT_FOUND, missing.format(session_id)) from error
 
@@ -182,10 +186,17 @@ class Agent:
         live.servers = wish.servers
         return live
 
+    async def _cast(self, handle: SessionHandle) -> SessionHandle:
+        """The session, working as the agent and in the mode that it should."""
+        await self._casting.begin(handle)
+        return handle
+
     async def _opened(self, live: LiveSession, wish: _Wish, *, with_id: bool = False) -> Reply:
         """The answer; what happens in the session is told only behind it, since the client learns its id there."""
+        live.offer = await self._casting.offer(live.handle)
         result = {"sessionId": live.handle.session_id, **live.state} if with_id else live.state
         remarks = [*wish.remarks, *([self._remark] if self._remark else []), *opening_problems(live.handle)]
+        remarks += self._casting.remarks_on(live.handle)
         updates = [commands_update(await live.handle.commands()), *map(message_chunk, remarks)]
         return Reply(result, tuple(map(live.notification, updates)), live.begin)
 
@@ -240,6 +251,8 @@ class Agent:
             raise RpcError(INVALID_REQUEST, text)
         live.set_busy(True)
         try:
+            for remark in await self._casting.reread(live.handle):
+                await live.tell(message_chunk(remark))
             if text.startswith("/") and (outcome := await run_command(live, text, call)):
                 return Reply({"stopReason": outcome})
             end, trouble = await live.prompt(text, call)
@@ -257,6 +270,7 @@ class Agent:
 
     async def _forget(self, live: LiveSession) -> None:
         await live.end()
+        self._casting.forget(live.handle.session_id)
         if self._live.get(live.handle.session_id) is live:
             del self._live[live.handle.session_id]
 
@@ -264,14 +278,37 @@ class Agent:
 
     async def _set_mode(self, call: Call) -> Reply:
         live = self._open_session(call.params)
-        await live.configure(mode_patch(call.params.get("modeId")))
+        await self._choose_mode(live, call.params.get("modeId"))
         return Reply({})
+
+    async def _choose_mode(self, live: LiveSession, mode: Any) -> None:
+        """One of the user's, or one of ours, which takes the place of the user's."""
+        if any(mode == name for name, _ in live.offer.modes) and not is_ours(mode):
+            await self._choose(live, "mode", mode)
+            return
+        patch = mode_patch(mode)
+        if live.config.mode:
+            await self._choose(live, "mode", NO_AGENT)
+        await live.configure(patch)
+
+    async def _choose(self, live: LiveSession, role: Literal["agent", "mode"], name: str) -> None:
+        await live.ready()
+        try:
+            remarks = await self._casting.choose(live.handle, role, name)
+        except ConfigError as error:
+            raise refused(str(error)) from error
+        await live.up_to_date()
+        for remark in remarks:
+            await live.tell(message_chunk(remark))
 
     async def _set_option(self, call: Call) -> Reply:
         live = self._open_session(call.params)
-        option = text_of(call.params, "configId")
+        option, value = text_of(call.params, "configId"), call.params.get("value")
+        if option == "mode" or (option == "agent" and live.offer.agents):
+            await (self._choose_mode(live, value) if option == "mode" else self._choose(live, "agent", str(value)))
+            return Reply({"configOptions": live.options()})
         try:
-            await live.configure(option_patch(live.base, live.config, option, call.params.get("value")))
+            await live.configure(option_patch(live.base, live.config, option, value))
         except ConfigError as error:
             raise refused(str(error)) from error
         return Reply({"configOptions": live.options()})

@@ -27,8 +27,9 @@ from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig, merge_settings
 from aar.runtime import reading_rule
 from aar.transports.acp.calls import Call
+from aar.transports.acp.casting import Offer
 from aar.transports.acp.handshake import ClientCapabilities
-from aar.transports.acp.modes import mode_of, modes_of, options_of
+from aar.transports.acp.modes import current_mode, mode_of, modes_of, options_of
 from aar.transports.acp.permissions import Questions
 from aar.transports.acp.previews import whole_change
 from aar.transports.acp.rpc import Connection
@@ -65,6 +66,7 @@ class LiveSession:
     def __init__(self, handle: SessionHandle, shop: Shop) -> None:
         self.handle = handle
         self.base = shop.config
+        self.offer = Offer()
         self.turn_id = ""
         self.is_busy = False
         self.is_gone = False
@@ -96,10 +98,10 @@ class LiveSession:
     @property
     def state(self) -> dict[str, Any]:
         """What an answer says of a session's modes and options."""
-        return {"modes": modes_of(self.config), "configOptions": self.options()}
+        return {"modes": modes_of(self.config, self.offer), "configOptions": self.options()}
 
     def options(self) -> list[dict[str, Any]]:
-        return options_of(self.base, self.config, booleans=self._shop.client.has_booleans)
+        return options_of(self.base, self.config, self.offer, booleans=self._shop.client.has_booleans)
 
     def notification(self, update: dict[str, Any]) -> dict[str, Any]:
         params = {"sessionId": self.handle.session_id, "update": update}
@@ -299,7 +301,7 @@ class LiveSession:
         await self.tell({"sessionUpdate": "usage_update", "used": used, "size": size, "cost": cost})
 
     async def _tell_state(self) -> None:
-        await self.tell({"sessionUpdate": "current_mode_update", "currentModeId": mode_of(self.config.safety)})
+        await self.tell({"sessionUpdate": "current_mode_update", "currentModeId": current_mode(self.config)})
         await self.tell({"sessionUpdate": "config_option_update", "configOptions": self.options()})
 
     # --- what tools of the client's have to tell ---
@@ -370,9 +372,13 @@ class LiveSession:
 
     async def configure(self, patch: dict[str, Any]) -> None:
         """Change settings; the client has been told when this returns. Raises `InvalidSetting`."""
-        await self._ready.wait()
+        await self.ready()
         await self.handle.configure(patch)
         await self.up_to_date()
+
+    async def ready(self) -> None:
+        """Wait until the client is told what happens."""
+        await self._ready.wait()
 
 
 def _patch_of(records: Sequence[Recorded]) -> dict[str, Any]:

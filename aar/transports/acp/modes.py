@@ -11,9 +11,20 @@ from typing import Any
 from aar.catalogue import profiles_of
 from aar.config.switching import model_patch
 from aar.messages.settings import AgentConfig, ProviderConfig, SafetyConfig
+from aar.transports.acp.casting import NOTHING, Offer
 from aar.transports.acp.params import refused
 
-__all__ = ["mode_of", "mode_patch", "model_change", "modes_of", "option_patch", "options_of"]
+__all__ = [
+    "NO_AGENT",
+    "current_mode",
+    "is_ours",
+    "mode_of",
+    "mode_patch",
+    "model_change",
+    "modes_of",
+    "option_patch",
+    "options_of",
+]
 
 _MODES = {
     "auto": ("Auto", "Ask only what the rules for paths and commands demand"),
@@ -25,6 +36,7 @@ _SETTINGS: dict[str, dict[str, bool]] = {
     "review": {"require_approval_for_writes": True, "require_approval_for_execute": True, "read_only": False},
     "read-only": {"require_approval_for_writes": True, "require_approval_for_execute": True, "read_only": True},
 }
+NO_AGENT = "none"
 _NO_PROFILE = " (no profile)"
 _SWITCHES = {
     "auto_approve_writes": ("Write without asking", "require_approval_for_writes"),
@@ -41,6 +53,16 @@ def mode_of(safety: SafetyConfig) -> str:
     return "review" if asks else "auto"
 
 
+def is_ours(mode: str) -> bool:
+    """A mode that comes with Aar; a user's of the same name cannot be chosen by a client."""
+    return mode in _MODES
+
+
+def current_mode(config: AgentConfig) -> str:
+    """A mode of the user's that is in force, else the one that the settings amount to."""
+    return config.mode if config.mode and config.mode not in _MODES else mode_of(config.safety)
+
+
 def mode_patch(mode: Any) -> dict[str, Any]:
     """The settings of a mode. Raises `RpcError` for one that there is none of."""
     settings = _SETTINGS.get(mode) if isinstance(mode, str) else None
@@ -49,17 +71,30 @@ def mode_patch(mode: Any) -> dict[str, Any]:
     return {"safety": settings}
 
 
-def modes_of(config: AgentConfig) -> dict[str, Any]:
-    modes = [{"id": key, "name": name, "description": about} for key, (name, about) in _MODES.items()]
-    return {"currentModeId": mode_of(config.safety), "availableModes": modes}
+def modes_of(config: AgentConfig, offer: Offer = NOTHING) -> dict[str, Any]:
+    modes = [{"id": key, "name": name, "description": about} for key, name, about in _all_modes(config, offer)]
+    return {"currentModeId": current_mode(config), "availableModes": modes}
+
+
+def _all_modes(config: AgentConfig, offer: Offer) -> list[tuple[str, str, str]]:
+    """Ours, then those of the user that have no name of ours; the one in force also when it is hidden."""
+    ours = [(key, name, about) for key, (name, about) in _MODES.items()]
+    theirs = {name: about for name, about in offer.modes if name not in _MODES}
+    theirs.setdefault(current_mode(config), "")
+    return ours + [(name, name, about) for name, about in theirs.items() if name not in _MODES]
 
 
 # --- options ----------------------------------------------------------------------------------
 
 
-def options_of(base: AgentConfig, config: AgentConfig, *, booleans: bool) -> list[dict[str, Any]]:
+def options_of(
+    base: AgentConfig, config: AgentConfig, offer: Offer = NOTHING, *, booleans: bool
+) -> list[dict[str, Any]]:
     """All options of a session with these settings; `base` are those it was opened with."""
-    return [_model_option(base, config), _mode_option(config)] + (_switches(config) if booleans else [])
+    options = [_model_option(base, config), _mode_option(config, offer)]
+    if offer.agents:
+        options.append(_agent_option(config, offer))
+    return options + (_switches(config) if booleans else [])
 
 
 def _model_option(base: AgentConfig, config: AgentConfig) -> dict[str, Any]:
@@ -98,15 +133,33 @@ def _name_of(value: str, provider: ProviderConfig) -> str:
     return value if value.endswith(_NO_PROFILE) else provider.label
 
 
-def _mode_option(config: AgentConfig) -> dict[str, Any]:
+def _agent_option(config: AgentConfig, offer: Offer) -> dict[str, Any]:
+    known = {
+        NO_AGENT: "None",
+        **{name: name for name, _ in offer.agents},
+        **({config.agent: config.agent} if config.agent else {}),
+    }
+    return {
+        "id": "agent",
+        "name": "Agent",
+        "description": "Who works: with which model, tools, rules and prompt",
+        "type": "select",
+        "currentValue": config.agent or NO_AGENT,
+        "options": [{"value": value, "name": name} for value, name in known.items()],
+    }
+
+
+def _mode_option(config: AgentConfig, offer: Offer) -> dict[str, Any]:
     return {
         "id": "mode",
         "name": "Mode",
         "description": "What is done without asking",
         "category": "mode",
         "type": "select",
-        "currentValue": mode_of(config.safety),
-        "options": [{"value": key, "name": name, "description": about} for key, (name, about) in _MODES.items()],
+        "currentValue": current_mode(config),
+        "options": [
+            {"value": key, "name": name, "description": about} for key, name, about in _all_modes(config, offer)
+        ],
     }
 
 

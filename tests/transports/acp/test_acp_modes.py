@@ -237,3 +237,76 @@ async def test_a_change_during_a_prompt_is_in_force_for_its_next_tool_call(edito
 def test_a_time_limit_for_answers_is_a_number_of_seconds(value):
     with pytest.raises(ValueError, match="acp_approval_timeout"):
         AgentConfig.model_validate({"safety": {"acp_approval_timeout": value}})
+
+
+# --- agents and modes of the user ---------------------------------------------------------------
+
+
+@pytest.fixture
+def roles(place):
+    def write(name: str, text: str) -> None:
+        file = place.home / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    write("modes/plan.md", "---\ndescription: Only plans.\ntools: {only: [read_file]}\n---\nMake a plan.")
+    write("modes/auto.md", "---\ndescription: Has the name of one of ours.\n---\n")
+    write("agents/coder.md", "---\ndescription: Writes.\nmax_steps: 9\n---\nYou code.")
+    return write
+
+
+async def test_modes_of_the_user_are_offered_beside_ours_and_agents_as_an_option(editor, place, roles, model):
+    model.says("one").says("two").says("three")
+    async with editor() as client:
+        opened = await client.ask("session/new", cwd=str(place.project), mcpServers=[])
+        session, modes = opened["sessionId"], opened["modes"]
+        assert [mode["id"] for mode in modes["availableModes"]] == ["auto", "review", "read-only", "plan"]
+        assert modes["availableModes"][-1]["description"] == "Only plans."
+        assert current(opened["configOptions"])["agent"] == "none"
+        await client.ask("session/set_mode", sessionId=session, modeId="plan")
+        await client.prompt(session, "hi")
+        assert [tool["function"]["name"] for tool in model.requests[0]["tools"]] == ["read_file"]
+        told = await client.ask("session/set_config_option", sessionId=session, configId="agent", value="coder")
+        assert current(told["configOptions"])["agent"] == "coder"
+        assert current(told["configOptions"])["mode"] == "plan"
+        await client.prompt(session, "hi")
+        assert "You code.\n---\nMake a plan." in model.requests[1]["messages"][0]["content"]
+        await client.ask("session/set_mode", sessionId=session, modeId="read-only")
+        await client.prompt(session, "hi")
+        assert len(model.requests[2]["tools"]) > 1
+        assert "Make a plan." not in model.requests[2]["messages"][0]["content"]
+        refused = await client.refusal("session/set_config_option", sessionId=session, configId="agent", value="cdr")
+        assert "There is no agent 'cdr'." in refused.message
+
+
+async def test_a_session_begins_as_the_agent_of_the_settings_and_a_loaded_one_as_it_was_left(editor, place, roles):
+    place.configure(agent="coder")
+    async with editor() as client:
+        opened = await client.ask("session/new", cwd=str(place.project), mcpServers=[])
+        session = opened["sessionId"]
+        assert current(opened["configOptions"])["agent"] == "coder"
+        await client.ask("session/set_mode", sessionId=session, modeId="plan")
+        await client.ask("session/close", sessionId=session)
+        loaded = await client.ask("session/load", sessionId=session, cwd=str(place.project), mcpServers=[])
+        assert (loaded["modes"]["currentModeId"], current(loaded["configOptions"])["agent"]) == ("plan", "coder")
+
+
+async def test_a_file_that_is_wrong_is_told_before_the_answer_and_changes_nothing(editor, place, roles, model):
+    model.says("one").says("two")
+    async with editor() as client:
+        session = await client.new(place.project)
+        await client.ask("session/set_mode", sessionId=session, modeId="plan")
+        roles("modes/plan.md", "---\nnope: 1\n---\n")
+        await client.prompt(session, "hi")
+        assert [tool["function"]["name"] for tool in model.requests[0]["tools"]] == ["read_file"]
+        assert 'unknown key "nope"' in client.text(session)
+
+
+async def test_without_agents_nothing_of_them_is_offered(editor, place):
+    async with editor() as client:
+        opened = await client.ask("session/new", cwd=str(place.project), mcpServers=[])
+        assert "agent" not in current(opened["configOptions"])
+        refused = await client.refusal(
+            "session/set_config_option", sessionId=opened["sessionId"], configId="agent", value="x"
+        )
+        assert refused.code == -32602
