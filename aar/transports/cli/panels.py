@@ -10,6 +10,7 @@ from io import StringIO
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import COLOR_SYSTEMS, Console, Group
 from rich.markdown import Markdown
 from rich.panel import Panel
@@ -51,11 +52,12 @@ class Panels:
         if self._plain is not None:
             return _lines(table.title, above) + self._plain.table(table)
         columns = table.columns or ("",) * (len(table.rows[0]) if table.rows else 1)
-        grid = RichTable(
-            box=SIMPLE_HEAD if table.columns else None, show_header=bool(table.columns), show_edge=False, pad_edge=False
-        )
+        box = SIMPLE_HEAD if table.columns else None
+        grid = RichTable(box=box, show_header=bool(table.columns), show_edge=False, pad_edge=False)
+        is_slim = max((cell_len(row[0]) for row in table.rows), default=0) <= self._screen.width // 2
         for at, name in enumerate(columns):
-            grid.add_column(name, style=style.title_style if at == 0 else "", no_wrap=at == 0, overflow="fold")
+            style_of_column = style.title_style if at == 0 else ""
+            grid.add_column(name, style=style_of_column, no_wrap=at == 0 and is_slim, overflow="fold")
         for row in table.rows:
             grid.add_row(*(Text(cell) for cell in row))
         return self._framed(table.title, Group(Text(f"{above}\n"), grid) if above else grid, style)

@@ -29,7 +29,9 @@ from aar.messages.events import (
     ToolResult,
 )
 from aar.messages.settings import AgentConfig
+from aar.messages.themes import PanelStyle
 from aar.testing import ScriptedProvider, open_test_runtime
+from aar.transports.cli.panels import Panels
 from aar.transports.cli.tui import PanelFace
 from aar.transports.program.opening import Conversation
 from aar.transports.program.screen import Screen
@@ -214,6 +216,16 @@ async def test_without_colours_the_same_stands_there_in_plain_lines(shown: Shown
         f"{'  1in / 2out (total: 1in / 2out)':>79}\n"
         "Bad.\nStatus\nsteps  3\ncost   $1\nSo.\n"
     )
+
+
+def test_a_table_has_all_its_columns_also_where_there_is_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Screen, "columns", 34)
+    panels = Panels(Screen(environ={"TERM": "xterm"}))
+    table = Table("Aar", (), (("/until [--max N] CONDITION PROMPT", "Say it again."), ("/help", "Show all.")))
+    drawn = CODES.sub("", panels.table(table, PanelStyle()))
+    assert all(word in drawn for word in ("/until", "PROMPT", "again.", "/help", "Show"))
+    assert {len(line) for line in drawn.splitlines()} == {34}
+    assert CODES.sub("", panels.table(Table("None", (), ()), PanelStyle())).startswith("╭─ None ─")
 
 
 async def test_what_models_and_tools_say_cannot_draw_or_style_anything(shown: Shown) -> None:
