@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from aar.engine.events import Content, EngineEvent, EngineMessage, EventKind
 from aar.messages.content import TextBlock
@@ -69,7 +70,7 @@ class View:
         self._answer: EngineMessage | None = None  # that of the open turn, when it is whole
         self._cut: EngineMessage | None = None  # an answer that waits for why it was cut
         self._has_begun = False  # the message that the model is about to say
-        self._text = self._thoughts = ""
+        self._parts: list[_Part] = []  # of the message that the model is saying, in order
         self._blocks: list[ReasoningBlock] = []
         self._calls: dict[str, ToolCall] = {}
         self._usage = Usage()
@@ -172,7 +173,7 @@ class View:
                     yield from self._open_turn()
                     yield from self._update(event)
             case StepRestarted():
-                self._text = self._thoughts = ""
+                self._parts = []
             case ProviderMeta():
                 yield from self._open_turn()
                 self._usage = Usage.of(event.usage)
@@ -187,19 +188,23 @@ class View:
             self._has_begun = True
             yield self._event("message_start", message=EngineMessage("assistant"))
         if chunk.reasoning_text:
-            self._thoughts += chunk.reasoning_text
+            self._say(chunk.reasoning_text, is_thought=True)
             yield self._event("message_update", message=self._so_far(), delta=chunk.reasoning_text, is_thinking=True)
         if chunk.text:
-            self._text += chunk.text
+            self._say(chunk.text, is_thought=False)
             yield self._event("message_update", message=self._so_far(), delta=chunk.text)
 
+    def _say(self, text: str, *, is_thought: bool) -> None:
+        if self._parts and self._parts[-1].is_thought == is_thought:
+            text = self._parts.pop().text + text
+        self._parts.append(_Part(text, is_thought))
+
     def _so_far(self) -> EngineMessage:
-        thoughts = (ReasoningBlock(id="", timestamp=0.0, content=self._thoughts),) if self._thoughts else ()
-        return EngineMessage("assistant", (*thoughts, *_text(self._text)))
+        return EngineMessage("assistant", tuple(part.content() for part in self._parts))
 
     def _answered(self, event: AssistantMessage) -> Iterator[EngineEvent]:
         self.is_streaming = False
-        contents: tuple[Content, ...] = (*self._blocks, *_text(event.content), *self._calls.values())
+        contents: tuple[Content, ...] = (*_in_order(self._blocks, event.content), *self._calls.values())
         message = EngineMessage("assistant", contents, event.stop_reason, self._usage)
         if not self._has_begun:
             self._has_begun = True
@@ -217,7 +222,7 @@ class View:
 
     def _end_answer(self, message: EngineMessage) -> Iterator[EngineEvent]:
         self._answer, self._cut, self._has_begun, self.is_streaming = message, None, False, False
-        self._text = self._thoughts = ""
+        self._parts = []
         self._blocks, self._usage = [], Usage()
         yield from self._finish(message)
 
@@ -241,8 +246,30 @@ class View:
                 yield from self._whole(_result(event))
 
 
+class _Part(NamedTuple):
+    text: str
+    is_thought: bool
+
+    def content(self) -> Content:
+        if self.is_thought:
+            return ReasoningBlock(id="", timestamp=0.0, content=self.text)
+        return TextBlock(text=self.text)
+
+
 def _text(text: str) -> tuple[TextBlock, ...]:
     return (TextBlock(text=text),) if text else ()
+
+
+def _in_order(blocks: Iterable[ReasoningBlock], text: str) -> Iterator[Content]:
+    """Thoughts where they came, as far as it is on record, and the text around them."""
+    at = 0
+    for block in blocks:
+        before = block.data.get("text_before")
+        until = min(max(before if isinstance(before, int) else 0, at), len(text))
+        yield from _text(text[at:until])
+        yield block
+        at = until
+    yield from _text(text[at:])
 
 
 def _result(event: ToolResult) -> EngineMessage:

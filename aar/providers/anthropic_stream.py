@@ -73,7 +73,7 @@ class _Block:
             data |= {"replay": True, "signature": self.signature}
         elif not text.strip():
             return None
-        if self.text_before and "replay" in data:
+        if self.text_before:
             data["text_before"] = self.text_before
         return ReasoningBlock(content=text if "replay" in data else text.strip(), data=data)
 

@@ -115,6 +115,7 @@ class Assembly:
         self.is_done = False
         self._text: list[str] = []
         self._thoughts: list[str] = []
+        self._resumed: list[tuple[int, int]] = []  # where thinking went on behind text: pieces of each until then
         self._calls: list[ToolCall] = []
         self._blocks: tuple[ReasoningBlock, ...] = ()
         self._stop_reason = ""
@@ -129,10 +130,12 @@ class Assembly:
         """Take one delta. Whatever comes after the terminal one is ignored."""
         if self.is_done:
             return
+        if delta.reasoning_delta:  # before text that came with it
+            if self._text and (not self._resumed or self._resumed[-1][1] != len(self._text)):
+                self._resumed.append((len(self._thoughts), len(self._text)))
+            self._thoughts.append(delta.reasoning_delta)
         if delta.text:
             self._text.append(delta.text)
-        if delta.reasoning_delta:
-            self._thoughts.append(delta.reasoning_delta)
         if delta.tool_call_delta is not None:
             self._calls.append(delta.tool_call_delta)
         if delta.done:
@@ -149,13 +152,33 @@ class Assembly:
             content=self.text,
             tool_calls=tuple(self._calls),
             stop_reason=self._stop_reason or ("tool_use" if self._calls else "end_turn"),
-            reasoning=self._blocks or self._one_block(),
+            reasoning=self._in_order(self._blocks or self._one_block()),
             meta=self._meta,
         )
 
     def _one_block(self) -> tuple[ReasoningBlock, ...]:
         thought = "".join(self._thoughts)
         return (ReasoningBlock(content=thought),) if thought else ()
+
+    def _in_order(self, blocks: tuple[ReasoningBlock, ...]) -> tuple[ReasoningBlock, ...]:
+        """One thought that text came in between is several; each says how much text there was before it.
+
+        What an adapter divides or wants to see again stays as it is.
+        """
+        if not self._resumed or len(blocks) != 1 or "replay" in blocks[0].data:
+            return blocks
+        if blocks[0].content.strip() != "".join(self._thoughts).strip():
+            return blocks
+        begins = [(0, 0), *self._resumed]
+        ends = [*(thought for thought, _ in self._resumed), len(self._thoughts)]
+        divided = []
+        for (thought, text), end in zip(begins, ends, strict=True):
+            content = "".join(self._thoughts[thought:end]).strip()
+            before = len("".join(self._text[:text]))
+            if content:
+                data = {**blocks[0].data, **({"text_before": before} if before else {})}
+                divided.append(ReasoningBlock(content=content, data=data))
+        return tuple(divided)
 
 
 def replay(response: ProviderResponse) -> list[StreamDelta]:

@@ -60,9 +60,35 @@ async def test_a_provider_that_only_streams_works_in_both_modes(plain: Any) -> N
         "hello",
         [("1", "a", {})],
         "tool_use",
-        [("hm", {})],
+        [("hm", {"text_before": 3})],
         ("whole", "m", "", {"input_tokens": 1}),
     )
+
+
+OWN = {"provider": "p"}
+
+
+@pytest.mark.covers("ENG-21")
+@pytest.mark.parametrize(
+    ("said", "last", "thoughts"),
+    [
+        (["+a", "+b", "c"], (), [("ab", {})]),
+        (["a", "+b ", "+c", "d", "+e"], (), [("b c", {"text_before": 1}), ("e", {"text_before": 2})]),
+        (["+a", "bcd", "+ ", "+e", "f"], (), [("a", {}), ("e", {"text_before": 3})]),
+        (["+a", "b", "+c"], (("ac", OWN),), [("a", OWN), ("c", OWN | {"text_before": 1})]),
+        (["+a", "b", "+c"], (("ac", {"replay": True}),), [("ac", {"replay": True})]),
+        (["+a", "b", "+c"], (("a", {}), ("c", {})), [("a", {}), ("c", {})]),
+        (["+a", "b", "+c"], (("a, then c", {}),), [("a, then c", {})]),
+    ],
+)
+def test_thoughts_that_text_came_in_between_are_several_and_know_what_was_said_before(said, last, thoughts) -> None:
+    assembly = Assembly()
+    for piece in said:
+        is_thought = piece.startswith("+")
+        assembly.add(StreamDelta(reasoning_delta=piece[1:]) if is_thought else StreamDelta(text=piece))
+    blocks = tuple(ReasoningBlock(content=content, data=data) for content, data in last)
+    assembly.add(StreamDelta(done=True, stop_reason="end_turn", reasoning=blocks))
+    assert [(block.content, block.data) for block in assembly.response().reasoning] == thoughts
 
 
 async def test_a_provider_that_does_neither_says_so() -> None:
