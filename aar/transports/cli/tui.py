@@ -47,7 +47,9 @@ def tui(*, flags: Flags) -> int:
         loaded = loaded_settings(flags)
         settings = loaded.config.tui
         themes, layout = Themes(home_folder()), layout_of(settings.layout)
-        theme, why_another = await trio.to_thread.run_sync(themes.get_or_default, settings.theme)
+        theme, why_another = await trio.to_thread.run_sync(
+            themes.get_or_default, settings.theme, abandon_on_cancel=True
+        )
         for problem in (*layout.problems, *filter(None, [why_another])):
             complain(problem)
         screen = Screen(out=1, err=1)

@@ -268,11 +268,11 @@ async def _clear(here: SlashCommands, _: str) -> Reply:
 
 async def _theme(here: SlashCommands, name: str) -> Reply:
     if not name:
-        return Reply(table=await trio.to_thread.run_sync(_themes, here.themes, here.theme.name))
+        return Reply(table=await trio.to_thread.run_sync(_themes, here.themes, here.theme.name, abandon_on_cancel=True))
     if name == "next":
-        here.theme = await trio.to_thread.run_sync(here.themes.next_after, here.theme.name)
+        here.theme = await trio.to_thread.run_sync(here.themes.next_after, here.theme.name, abandon_on_cancel=True)
     else:
-        here.theme = await trio.to_thread.run_sync(here.themes.get, name)
+        here.theme = await trio.to_thread.run_sync(here.themes.get, name, abandon_on_cancel=True)
     return Reply(text=f"Theme: {here.theme.name}", effect=Effect.RESTYLE)
 
 
