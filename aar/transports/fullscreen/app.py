@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from typing import Any
 
 import trio
 import urwid
 
+from aar.display import one_line
 from aar.errors import AarError
 from aar.groups import leaves
 from aar.handle import SessionHandle
-from aar.messages.events import ApprovalRequested, Recorded, UserMessage
+from aar.messages.events import ApprovalRequested, ConfigChanged, Recorded, TurnEnded, UserMessage
 from aar.messages.settings import AgentConfig
 from aar.messages.themes import Theme
 from aar.transports.fullscreen.bars import Footer, Header
@@ -21,10 +21,12 @@ from aar.transports.fullscreen.frames import Frames
 from aar.transports.fullscreen.history import History
 from aar.transports.fullscreen.input import Input
 from aar.transports.fullscreen.leaving import Leaving
+from aar.transports.fullscreen.pager import Pager
 from aar.transports.fullscreen.parts import make_parts
 from aar.transports.fullscreen.prompts import Prompts
 from aar.transports.fullscreen.replies import reply_blocks
 from aar.transports.fullscreen.screen import Board
+from aar.transports.fullscreen.slash import Slash
 from aar.transports.fullscreen.stage import Part
 from aar.transports.fullscreen.styles import palette
 from aar.transports.fullscreen.terminal import Surface
@@ -32,11 +34,13 @@ from aar.transports.fullscreen.thinking import Thinking
 from aar.transports.fullscreen.transcript import Transcript
 from aar.transports.fullscreen.view import View
 from aar.transports.program.sentences import sentence
-from aar.transports.terminal.slash import Effect, Inputs, SlashCommands
+from aar.transports.terminal.layout import Layout
+from aar.transports.terminal.slash import Effect, Reply, SlashCommands
 
 __all__ = ["FullScreen"]
 
-AT_ONCE = 8  # slash commands that may run side by side
+PANELS_TIMEOUT = 2.0  # seconds for all panels of extensions
+SHOWS_ALL = Layout()
 WELCOME = "Ctrl+S sends, Enter begins a new line, @ picks a file, /help lists the commands."
 
 
@@ -51,21 +55,27 @@ class FullScreen:
         *,
         verbose: bool = False,
         says_yes: bool = False,
+        layout: Layout = SHOWS_ALL,
     ) -> None:
         self._commands = commands
         self._surface = surface
         self._leaving = leaving
         self._says_yes = says_yes
+        self._layout = layout
+        self._marks = [name for name, is_so in (("verbose", verbose), ("auto", says_yes)) if is_so]
+        self._roles = ("", "")  # agent and mode
         self._view = View()
         self.header = Header()
         self.footer = Footer()
         self.thinking = Thinking()
-        self.chat = Transcript(self._view, commands.theme, verbose=verbose, clicked=self._clicked)
+        self.chat = Transcript(self._view, commands.theme, clicked=self._clicked, verbose=verbose, layout=layout)
         self.input = Input(surface.pastes, lambda: self.act("files"))
         self._board = Board(self, commands.theme, self.act)
+        if not layout.shows("reasoning"):
+            self._board.show_thinking(False)
         self._history = History()
         self._prompts = Prompts(commands.conversation, self.tell)
-        self._running: set[trio.CancelScope] = set()  # slash commands
+        self._slash = Slash(commands, self._prompts, self, self._show_reply)
         self._frames = Frames(surface.send)
         self._following = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
@@ -79,11 +89,12 @@ class FullScreen:
             "send": self._send,
             "cancel": self.cancel,
             "think": self._toggle_thinking,
-            "theme": lambda: self._run_command("/theme next", is_told=False),
-            "clear": lambda: self._run_command("/clear", is_told=False),
+            "theme": lambda: self._slash.run("/theme next", is_told=False),
+            "clear": lambda: self._slash.run("/clear", is_told=False),
             "quit": self._leaving.leave,
             "history_previous": lambda: self._recall(self._history.previous(self.input.text)),
             "history_next": lambda: self._recall(self._history.next()),
+            "pager": self._open_pager,
             "page_up": lambda: self.chat.port.page(-1),
             "page_down": lambda: self.chat.port.page(1),
         }
@@ -127,7 +138,9 @@ class FullScreen:
 
     def _greet(self) -> None:
         remark = self._commands.conversation.remark
-        self.chat.add(Lines(f"{WELCOME}\n{remark}".rstrip(), "dim", kind="welcome", title="Aar"))
+        welcome = WELCOME if self._layout.shows("welcome") else ""
+        if text := f"{welcome}\n{remark}".strip():
+            self.chat.add(Lines(text, "dim", kind="welcome", title="Aar"))
 
     async def _follow_sessions(self) -> None:
         """Read the journal of the session, and of those that take its place."""
@@ -145,6 +158,7 @@ class FullScreen:
                 self._notice(record, is_past=is_past)
                 if record.seq == past:
                     self._view.start_from(await handle.status())
+                    self._look_at_roles(handle)
 
     def _notice(self, record: Recorded, *, is_past: bool) -> None:
         self._view.notice(record)
@@ -158,7 +172,23 @@ class FullScreen:
         else:
             for part in self._parts:
                 part.notice(record)
+        if isinstance(event, TurnEnded) and not is_past:
+            self.start(self._draw_panels)
+        if isinstance(event, ConfigChanged) and not is_past:
+            self._look_at_roles(self.handle)
         self.redraw()
+
+    def _look_at_roles(self, handle: SessionHandle) -> None:
+        told = handle.metadata
+        self._roles = str(told.get("agent", "")), str(told.get("mode", ""))
+
+    async def _draw_panels(self) -> None:
+        """What extensions want drawn below a turn. They run code for it, and nobody waits long for that."""
+        with trio.move_on_after(PANELS_TIMEOUT):
+            for name, text in (await self.handle.panels()).items():
+                if self._layout.shows_panel(name):
+                    self.chat.add(Lines(text, kind="reasoning", title=one_line(name)))
+                    self.redraw()
 
     def _remember(self, record: Recorded) -> None:
         event = record.event
@@ -180,7 +210,8 @@ class FullScreen:
         """Before each frame."""
         shown = self._board.is_thinking_shown
         self.header.show(self._view, self.config, self.handle.session_id, shows_thoughts=shown)
-        self.footer.show(self._view, self.theme)
+        agent, mode = self._roles
+        self.footer.show(self._view, self.config, self.theme, agent=agent, mode=mode, marks=self._marks)
 
     def _draw_on(self) -> None:
         """After each frame: what is still to be laid out comes with the next ones."""
@@ -201,7 +232,7 @@ class FullScreen:
         self.chat.port.to_end()
         if text.startswith("/") and "\n" not in text:
             self.tell(f"  > {text}", "prompt")
-            self._run_command(text)
+            self._slash.run(text)
         elif not self._prompts.send(text):
             self.tell("Too many messages wait to be sent: this one was not taken.", "error.text")
             self.input.set_text(text)
@@ -213,8 +244,7 @@ class FullScreen:
     def cancel(self) -> None:
         """End the turn that runs, the prompts that wait and the commands beside them."""
         self._prompts.forget()
-        for scope in self._running:
-            scope.cancel()
+        self._slash.cancel()
         self.start(self._cancel_turn, self.handle, self._view.turn_id)
 
     async def _cancel_turn(self, handle: SessionHandle, turn_id: str) -> None:
@@ -223,10 +253,19 @@ class FullScreen:
 
     def _interrupted(self) -> None:
         """Ctrl+C: it cancels what runs; where nothing does it says how to leave."""
-        if self._view.is_busy or self._view.queued or self._running:
+        if self._view.is_busy or self._view.queued or self._slash.is_running:
             self.cancel()
         else:
             self.tell("Press Ctrl+C again to leave, or Ctrl+Q.")
+
+    def _open_pager(self) -> None:
+        tool = self.chat.last_tool
+        if tool is None:
+            self.tell("No tool has run yet.")
+        elif isinstance(self.modal, Pager):
+            self.close_modal()
+        else:
+            self.open_modal(Pager(tool.name, tool.output), width=92, height=82)
 
     def _toggle_thinking(self) -> None:
         self._board.show_thinking(not self._board.is_thinking_shown)
@@ -239,48 +278,8 @@ class FullScreen:
 
     # --- slash commands ---
 
-    def _run_command(self, line: str, *, is_told: bool = True) -> None:
-        if len(self._running) >= AT_ONCE:
-            self.tell("Too many commands run: wait for one to end, or cancel them with Ctrl+X.", "error.text")
-            return
-        self.start(self._command, line, is_told)
-
-    async def _command(self, line: str, is_told: bool) -> None:
-        with trio.CancelScope() as scope:
-            self._running.add(scope)
-            try:
-                await self._answer(line, is_told=is_told)
-            finally:
-                self._running.discard(scope)
-        if scope.cancelled_caught:
-            self.tell(f"{line.partition(' ')[0]} was cancelled.")
-
-    async def _answer(self, line: str, *, is_told: bool = True, may_repeat: bool = True) -> bool:
-        reply = await self._commands.run(line)
-        self._take_effect(reply.effect)
-        is_told = is_told and line.split() != ["/queue", "clear"]  # what is cleared is recorded, and told then
-        for block in reply_blocks(reply) if is_told or reply.problem else []:
-            self.chat.add(block)
-        if reply.codes:
-            self.send_codes(reply.codes)
-        self.redraw()
-        if reply.inputs is not None and may_repeat:
-            await self._take_inputs(reply.inputs)
-        return not reply.problem
-
-    async def _take_inputs(self, inputs: Inputs) -> None:
-        """One after the other, until one does not end well or another session begins."""
-        handle, goes_on = self.handle, True
-        async with aclosing(inputs.lines) as lines:
-            while goes_on and handle is self.handle and (line := await anext(lines, None)) is not None:
-                if line.startswith("/"):
-                    self.tell(f"  > {line}", "prompt")
-                    goes_on = await self._answer(line, may_repeat=False)
-                else:
-                    goes_on = await self._prompts.ask(line, is_typed=inputs.are_typed)
-
-    def _take_effect(self, effect: Effect | None) -> None:
-        match effect:
+    def _show_reply(self, reply: Reply, is_told: bool) -> None:
+        match reply.effect:
             case Effect.LEAVE:
                 self._leaving.leave()
             case Effect.CLEAR:
@@ -291,6 +290,11 @@ class FullScreen:
                 self._surface.screen.register_palette(palette(self.theme))
                 self._board.use_theme(self.theme)
                 self.chat.use(self.theme)
+        for block in reply_blocks(reply) if is_told or reply.problem else []:
+            self.chat.add(block)
+        if reply.codes:
+            self.send_codes(reply.codes)
+        self.redraw()
 
     # --- the stage of its parts ---
 

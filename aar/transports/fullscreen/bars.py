@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import urwid
@@ -12,7 +13,7 @@ from aar.messages.themes import Theme
 from aar.transports.fullscreen.keys import hints
 from aar.transports.fullscreen.view import View
 from aar.transports.terminal.slash import SHORT_ID, totals
-from aar.usage import is_over_warning_threshold
+from aar.usage import context_tokens, is_over_warning_threshold
 
 __all__ = ["Footer", "Header"]
 
@@ -69,17 +70,41 @@ class Footer(urwid.WidgetWrap[urwid.Widget]):
         self._text = urwid.Text("", wrap="space")
         super().__init__(urwid.AttrMap(urwid.Filler(self._text, "top"), "footer"))
 
-    def show(self, view: View, theme: Theme) -> None:
-        self._text.set_text(
-            [
-                ("footer.step", f"step: {view.steps}"),
-                " | ",
-                ("footer.theme", f"theme: {one_line(theme.name)}"),
-                " | ",
-                ("footer.keys", hints()),
-            ]
-        )
+    def show(
+        self,
+        view: View,
+        config: AgentConfig,
+        theme: Theme,
+        *,
+        agent: str = "",
+        mode: str = "",
+        marks: Sequence[str] = (),
+    ) -> None:
+        """`marks` are words for what is on."""
+        step = f"step: {view.steps}"
+        if view.is_busy:
+            step += f" (turn {view.turn_steps + 1}/{config.max_steps})"
+        told = [f"agent: {one_line(agent)}" if agent else "", f"mode: {one_line(mode)}" if mode else ""]
+        told += [_context(view, config), _sandbox(config), "undo" if config.file_snapshots else "", *marks]
+        runs: Markup = [("footer.step", step), " | ", ("footer.theme", f"theme: {one_line(theme.name)}"), " | "]
+        for text in filter(None, told):
+            runs += [("footer.step", text), " | "]
+        self._text.set_text([*runs, ("footer.keys", hints())])
 
     def rows_at(self, columns: int) -> int:
         """Lines that it needs at this width."""
         return self._text.rows((max(1, columns),))
+
+
+def _context(view: View, config: AgentConfig) -> str:
+    """How much of the model's window the last call took."""
+    window = config.effective_context_window
+    if not window or not view.last_usage:
+        return ""
+    used = context_tokens(config.resolve_provider().name, view.last_usage)
+    return f"context: {used}/{window} ({min(999, 100 * used // window)}%)"
+
+
+def _sandbox(config: AgentConfig) -> str:
+    mode = config.safety.sandbox.mode
+    return f"sandbox: {mode}" if mode != "local" else ""

@@ -32,6 +32,7 @@ BINDINGS = (
     Binding("page up", "", "page_up"),
     Binding("page down", "", "page_down"),
     Binding("ctrl y", "", "copy"),
+    Binding("ctrl o", "", "pager"),
 )
 
 _BY_KEY = {binding.key: binding for binding in BINDINGS}

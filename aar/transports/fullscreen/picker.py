@@ -10,17 +10,22 @@ from typing import Any, NamedTuple
 import trio
 import urwid
 
+from aar.attachments import file_tokens
+from aar.directives import find_directives
 from aar.display import visible
+from aar.errors import InvalidMessage
 from aar.messages.events import Recorded
 from aar.transports.fullscreen.stage import Stage
 
-__all__ = ["MOST_FILES", "SHOWN", "FilePicker", "FoundFiles", "Picking", "find_files"]
+__all__ = ["MOST_FILES", "SHOWN", "FilePicker", "FoundFiles", "Picking", "find_files", "word_for"]
 
 MOST_FILES = 500  # that are collected
 SHOWN = 80  # of those that match
 MOST_ENTRIES = 50_000  # that are looked at
 SKIPPED = frozenset({"venv", "__pycache__", "node_modules", "dist"})  # and all that begin with a dot
 WIDTH, HEIGHT = 80, 70  # per cent of the screen
+
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tiff", ".pdf")
 
 
 class FoundFiles(NamedTuple):
@@ -68,6 +73,22 @@ def _entries(folder: str, most: int) -> list[tuple[str, bool]]:
     except OSError:
         pass  # what was listed until then
     return sorted(known)
+
+
+def word_for(name: str) -> str:
+    """What is typed for this file and for nothing else: `@name`, or `@File[my notes]`. Empty when nothing is.
+
+    A file may be called `Bash[...].txt`, and must not become a command by being picked.
+    """
+    name = f"./{name}" if name.startswith("~") else name
+    if "[" not in name and file_tokens(f"@{name}") == [name]:
+        return f"@{name}"
+    word = f"@{'Image' if name.lower().endswith(_PICTURES) else 'File'}[{name}]"
+    try:
+        arguments = [one.argument for one in find_directives(word)]
+    except InvalidMessage:
+        return ""
+    return word if arguments == [name] and "$" not in name else ""
 
 
 class FilePicker(urwid.WidgetWrap[urwid.Widget]):
@@ -166,7 +187,7 @@ class _Row(urwid.Text):
 
 
 class Picking:
-    """The part of the interface that opens the picker and puts the name into the input, as `@name `."""
+    """The part of the interface that opens the picker and puts what names the file into the input."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -183,7 +204,7 @@ class Picking:
 
     def _picked(self, name: str) -> None:
         self._stage.close_modal()
-        self._stage.insert(f"@{name} ")
+        self._stage.insert(f"{word_for(name)} ")
 
     def _left(self, typed: str) -> None:
         """Then it is no file that was meant: what was typed stands where it would have stood."""
@@ -192,7 +213,7 @@ class Picking:
 
     async def _look(self, picker: FilePicker) -> None:
         cwd = str(self._stage.handle.metadata.get("cwd", "."))
-        picker.show(await trio.to_thread.run_sync(find_files, cwd, abandon_on_cancel=True, limiter=self._limiter))
+        picker.show(await trio.to_thread.run_sync(_look_in, cwd, abandon_on_cancel=True, limiter=self._limiter))
         self._stage.redraw()
 
     def notice(self, record: Recorded) -> None:
@@ -203,3 +224,8 @@ class Picking:
 
     async def run(self) -> None:
         """Nothing."""
+
+
+def _look_in(cwd: str) -> FoundFiles:
+    found = find_files(cwd)
+    return found._replace(names=tuple(name for name in found.names if word_for(name)))

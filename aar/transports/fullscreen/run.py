@@ -14,6 +14,7 @@ from aar.transports.program.flags import Flags
 from aar.transports.program.home import home_folder
 from aar.transports.program.opening import open_conversation
 from aar.transports.program.screen import Screen
+from aar.transports.terminal.layout import layout_of
 from aar.transports.terminal.session_commands import SESSION
 from aar.transports.terminal.slash import FULL_SCREEN, SlashCommands
 
@@ -27,12 +28,13 @@ async def run_fullscreen(loaded: Loaded, flags: Flags) -> int:
     """
     themes = Themes(home_folder())
     theme, why_another = await trio.to_thread.run_sync(themes.get_or_default, loaded.config.tui.theme)
-    if why_another:
-        complain(why_another)
+    layout = layout_of(loaded.config.tui.layout)
+    for problem in (*layout.problems, *filter(None, [why_another])):
+        complain(problem)
     screen = Screen(out=1, err=1)
     async with open_leaving() as leaving, open_conversation(loaded, flags, screen) as conversation:
         commands = SlashCommands(conversation, (*FULL_SCREEN, *SESSION), themes=themes, theme=theme)
-        app = FullScreen(commands, Terminal(), leaving, verbose=flags.verbose, says_yes=flags.says_yes)
+        app = FullScreen(commands, Terminal(), leaving, verbose=flags.verbose, says_yes=flags.says_yes, layout=layout)
         try:
             await app.run()
         finally:

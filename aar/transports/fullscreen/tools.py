@@ -34,12 +34,15 @@ _MARKS = {
 class ToolBlock(Block):
     """`state` is Pending, Waiting, Running, Complete or Error."""
 
-    def __init__(self, call: ToolCall, number: int, theme: Theme, *, verbose: bool = False) -> None:
+    def __init__(
+        self, call: ToolCall, number: int, theme: Theme, *, verbose: bool = False, shows_result: bool = True
+    ) -> None:
         super().__init__("tool_call", padding=theme.tool_call.padding)
         self.state = "Pending"
         self._call = call
         self._number = number
         self._verbose = verbose
+        self._shows_result = shows_result
         self._live = ""
         self._result: ToolResult | None = None
         self._arguments = list(_arguments(call.arguments))
@@ -51,6 +54,10 @@ class ToolBlock(Block):
         if self._result is not None:
             parts.append(harmless(self._result.output[:COPIED_LIMIT]))
         return "\n".join(parts)
+
+    @property
+    def name(self) -> str:
+        return self._call.tool_name
 
     @property
     def output(self) -> str:
@@ -86,6 +93,8 @@ class ToolBlock(Block):
         return [(f"badge.{effect}", f"[{BADGES[effect]}]") for effect in effects if effect in BADGES]
 
     def _output(self) -> list[Paragraph]:
+        if not self._shows_result:
+            return []
         if self._result is None:
             lines = harmless(self._live).rstrip("\n").split("\n")[-LIVE_LINES:]
             return plain_paragraphs("\n".join(lines), "dim") if self._live.strip() else []

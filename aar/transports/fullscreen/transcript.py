@@ -35,6 +35,7 @@ from aar.transports.fullscreen.tools import ToolBlock
 from aar.transports.fullscreen.view import View
 from aar.transports.fullscreen.viewport import Viewport
 from aar.transports.program.sentences import for_people, told_error
+from aar.transports.terminal.layout import Layout
 from aar.transports.terminal.slash import totals
 from aar.usage import format_tokens
 
@@ -44,6 +45,7 @@ MAX_BLOCKS = 2_000
 """Blocks that are kept. Older ones are on record, and out of sight."""
 
 CANCELLED = "Agent cancelled"  # the error of a turn whose end says the same
+ALL = Layout()
 AGAIN = "Send your message again to retry."
 
 
@@ -51,12 +53,19 @@ class Transcript(urwid.WidgetWrap[Viewport]):
     """A box widget. `view` has taken in each record before it comes here."""
 
     def __init__(
-        self, view: View, theme: Theme, *, verbose: bool, clicked: Callable[[Block | None, int], None]
+        self,
+        view: View,
+        theme: Theme,
+        *,
+        clicked: Callable[[Block | None, int], None],
+        verbose: bool = False,
+        layout: Layout = ALL,
     ) -> None:
         self.port = Viewport(scroll=theme.fixed_layout.scrollbar.scroll_speed, clicked=clicked)
         self._view = view
         self._theme = theme
         self._verbose = verbose
+        self._layout = layout
         self._answer: Answer | None = None
         self._held: list[Event] = []  # recorded with the answer, shown after it
         self._tools: dict[str, ToolBlock] = {}  # those without a result
@@ -106,7 +115,7 @@ class Transcript(urwid.WidgetWrap[Viewport]):
 
     def _hear(self, text: str) -> None:
         if self._answer is None:
-            if not text.strip():
+            if not text.strip() or not self._layout.shows("assistant"):
                 return
             self._answer = Answer(self._theme.assistant.padding)
             self.add(self._answer)
@@ -136,12 +145,14 @@ class Transcript(urwid.WidgetWrap[Viewport]):
 
     def _call(self, call: ToolCall) -> None:
         self._calls += 1
-        block = ToolBlock(call, self._calls, self._theme, verbose=self._verbose)
+        shows_result = self._layout.shows("tool_result")
+        block = ToolBlock(call, self._calls, self._theme, verbose=self._verbose, shows_result=shows_result)
         self._tools[call.tool_call_id] = self.last_tool = block
-        self.add(block)
+        if self._layout.shows("tool_call"):
+            self.add(block)
 
     def _spent(self, meta: ProviderMeta) -> None:
-        if meta.usage:
+        if meta.usage and self._layout.shows("token_usage"):
             now = format_tokens(meta.usage.get("input_tokens", 0), meta.usage.get("output_tokens", 0))
             total = totals(self._view.input_tokens, self._view.output_tokens, self._view.cost)
             self.add(Lines(f"  {now} (total: {total})", "usage", align="right"))

@@ -77,6 +77,11 @@ class Viewport(urwid.Widget):
         self.is_following = True
         self._invalidate()
 
+    def to_start(self) -> None:
+        """The first line."""
+        self.is_following, self._top = False, (0, 0)
+        self._invalidate()
+
     def _up(self, lines: int) -> None:
         block, line = self._bottom_top() if self.is_following else self._top
         line -= lines
