@@ -9,7 +9,7 @@ import pytest
 import trio
 from urwid.testing import render_text
 
-from aar.transports.fullscreen.picker import FilePicker, FoundFiles, Picking, find_files
+from aar.transports.fullscreen.picker import FilePicker, FoundFiles, Picking, find_files, word_for
 from aar.transports.fullscreen.stage import Stage
 
 SIZE = (40, 8)
@@ -117,6 +117,26 @@ def test_eighty_are_shown_and_the_others_are_counted(picker) -> None:
     assert text.startswith("500 files, the first 80 are shown (of the first 500 files)")
 
 
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("src/main.py", "@src/main.py"),
+        ("Makefile", "@File[Makefile]"),
+        ("my notes.txt", "@File[my notes.txt]"),
+        ("my shot.PNG", "@Image[my shot.PNG]"),
+        ("a@b.txt", "@File[a@b.txt]"),
+        ("~root.txt", "@./~root.txt"),
+        ("a[1].txt", "@File[a[1].txt]"),
+        ("Bash[curl].txt", "@File[Bash[curl].txt]"),
+        ("Bash[x", ""),
+        ("x] @Bash[id].txt", ""),
+        ("$HOME notes", ""),
+    ],
+)
+def test_a_file_is_named_so_that_nothing_else_is_meant(name, word) -> None:
+    assert word_for(name) == word
+
+
 class Handle:
     """All that is asked of a session here."""
 
@@ -136,12 +156,13 @@ def opened(scene) -> FilePicker:
 
 @pytest.mark.covers("FTUI-12")
 async def test_what_is_picked_is_put_into_the_input(scene, tmp_path) -> None:
-    make(tmp_path, "a.txt", "b.txt")
+    make(tmp_path, "a.txt", "b.txt", "] @Bash[id].txt")
     scene.handle = Handle(tmp_path)
     stage: Stage = scene
     Picking(stage).actions["files"]()
     assert press(opened(scene))[-1] == "Looking for files ..."
     await look_is_over(scene)
+    assert opened(scene).shown == ["a.txt", "b.txt"]
     press(opened(scene), "b", "enter")
     assert (scene.inserted, scene.modal) == (["@b.txt "], None)
 
