@@ -14,9 +14,9 @@ from aar.transports.program.opening import open_conversation, two_sessions
 from aar.transports.program.screen import Screen
 from aar.transports.program.settings import loaded_settings
 from aar.transports.terminal.session_commands import SESSION
-from aar.transports.terminal.slash import CHAT, Reply, SlashCommands
+from aar.transports.terminal.slash import CHAT, Reply, SlashCommands, harmless
 
-__all__ = ["chat"]
+__all__ = ["LineFace", "chat"]
 
 BANNER = """\
 Ready. Ctrl+C cancels an answer; at the prompt it leaves, like /quit.
@@ -32,7 +32,7 @@ def chat(*, flags: Flags) -> int:
         loaded = loaded_settings(flags)
         screen = Screen()
         async with open_interrupts() as interrupts, open_conversation(loaded, flags, screen) as conversation:
-            face = _Face(screen, verbose=flags.verbose)
+            face = LineFace(screen, verbose=flags.verbose)
             commands = SlashCommands(conversation, (*CHAT, *SESSION))
             await Talk(commands, screen, interrupts, face, says_yes=flags.says_yes).run()
         return DONE if interrupts.code is None or interrupts.was_at_rest else interrupts.code
@@ -40,7 +40,7 @@ def chat(*, flags: Flags) -> int:
     return run_to_code(work_to_do)
 
 
-class _Face:
+class LineFace:
     """Text line by line, with panels around what a tool gave and around errors."""
 
     prompt = "> "
@@ -48,7 +48,8 @@ class _Face:
     shows_status = True
     draws_panels = False
 
-    def __init__(self, screen: Screen, *, verbose: bool) -> None:
+    def __init__(self, screen: Screen, *, verbose: bool, banner: str = BANNER) -> None:
+        self._banner = banner
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
         self.renderer = Renderer(screen, LineDrawing(screen, verbose=verbose))
 
@@ -59,14 +60,14 @@ class _Face:
         return self.prompt
 
     async def welcome(self) -> str:
-        return self._look.panel("Aar", BANNER, "blue")
+        return self._look.panel("Aar", self._banner, "blue")
 
     def working(self) -> str:
         return ""
 
     def reply(self, reply: Reply) -> str:
         parts = [self._look.styled(plain(reply.problem), "red") + "\n"] if reply.problem else []
-        parts += [self._look.table(reply.table)] if reply.table is not None else []
+        parts += [self._look.table(harmless(reply.table))] if reply.table is not None else []
         parts += [f"{plain(reply.text)}\n"] if reply.text else []
         return "".join(parts)
 

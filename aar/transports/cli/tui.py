@@ -25,7 +25,7 @@ from aar.transports.program.sentences import BADGES, cut, told_error
 from aar.transports.program.settings import loaded_settings
 from aar.transports.terminal.layout import Layout, layout_of
 from aar.transports.terminal.session_commands import SESSION
-from aar.transports.terminal.slash import INLINE, Reply, SlashCommands, totals
+from aar.transports.terminal.slash import INLINE, Reply, SlashCommands, harmless, totals
 from aar.usage import format_tokens, is_over_warning_threshold
 
 __all__ = ["PanelFace", "tui"]
@@ -101,7 +101,7 @@ class PanelFace:
     async def welcome(self) -> str:
         if not self._layout.shows("welcome"):
             return ""
-        commands = await self._commands.listing()
+        commands = harmless(await self._commands.listing())
         return self._panels.table(commands._replace(title=TITLE), self._theme.welcome, above=HINTS)
 
     def working(self) -> str:
@@ -110,8 +110,7 @@ class PanelFace:
     def reply(self, reply: Reply) -> str:
         parts = [self._panels.styled(plain(reply.problem), self._theme.error.title_style) + "\n"] * bool(reply.problem)
         if reply.table is not None:
-            rows = tuple(tuple(plain(cell) for cell in row) for row in reply.table.rows)
-            parts.append(self._panels.table(reply.table._replace(rows=rows), self._theme.welcome))
+            parts.append(self._panels.table(harmless(reply.table), self._theme.welcome))
         if reply.text:
             parts.append(f"{plain(reply.text)}\n")
         return "".join(parts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import trio
 
 from aar.client import SessionHandle
+from aar.display import plain
 from aar.errors import AarError, ConfigError
 from aar.messages.session import Status
 from aar.messages.settings import AgentConfig, SafetyConfig
@@ -34,6 +35,7 @@ __all__ = [
     "SlashCommand",
     "SlashCommands",
     "Table",
+    "harmless",
     "totals",
 ]
 
@@ -160,6 +162,12 @@ class SlashCommands:
         theirs = [(f"/{one.name}", one.description) for one in await self.handle.commands()]
         shadowed = {f"/{name}" for name in self._by_name}
         return Table("Commands", (), (*own, *(row for row in theirs if row[0] not in shadowed)))
+
+
+def harmless(table: Table) -> Table:
+    """The same table for a terminal: each cell on one line, without control characters."""
+    rows = tuple(tuple(plain(" ".join(cell.splitlines())) for cell in row) for row in table.rows)
+    return table._replace(rows=rows)
 
 
 def totals(input_tokens: int, output_tokens: int, cost: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 HELLO = """
@@ -16,6 +18,10 @@ def register(api):
     @api.command("fail")
     def fail(args, ctx):
         raise ValueError("no such thing")
+
+    @api.command("evil", description="\\x1b[2Jall\\nis gone")
+    def evil(args, ctx):
+        return "\\x1b[2J"
 
     @api.command("model")
     def model(args, ctx):
@@ -37,14 +43,16 @@ def hello(place) -> None:
 @pytest.mark.covers("EXT-15", "EXT-16")
 async def test_commands_of_extensions_are_run_in_a_chat(aar, model, flags, hello) -> None:
     model.says("Hi.")
-    done = await aar("chat", *flags, stdin="/HELLO  you \n/hello\n/fail\n/nosuch thing\n/model\n/help\nhi\n")
+    done = await aar("chat", *flags, stdin="/evil\n/HELLO  you \n/hello\n/fail\n/nosuch thing\n/model\n/help\nhi\n")
     assert (done.code, done.out) == (0, "Hi.\n")
     assert "Hello, you.\n" in done.err
     assert "Hello, world.\n" in done.err
     assert "Extension command error: no such thing" in done.err
     assert "Unknown command: /nosuch thing\n" in done.err
     assert "Active: generic/tiny" in done.err
-    assert "/hello         Say hello.\n" in done.err
+    assert "\x1b[2J" not in done.err
+    assert re.search("^/evil +all is gone$", done.err, re.MULTILINE)
+    assert re.search("^/hello +Say hello.$", done.err, re.MULTILINE)
     assert model.requests[0]["messages"][-1]["content"] == "HI"
     assert len(model.requests) == 1
 

@@ -234,7 +234,8 @@ async def test_what_models_and_tools_say_cannot_draw_or_style_anything(shown: Sh
     told = await shown(*events, verbose=True, with_codes=True)
     assert "\x1b[2J" not in told
     assert told.count("[red]a[/red]") == 6
-    assert "\x1b[2J" not in await shown(lambda face: face.reply(Reply(problem=evil, text=evil)), with_codes=True)
+    reply = Reply(problem=evil, text=evil, table=Table("Tools", (), ((evil, f"{evil}\n{evil}"),)))
+    assert "\x1b[2J" not in await shown(lambda face: face.reply(reply), with_codes=True)
     assert "\x1b[2J" not in await shown(lambda face: face.panel(evil, evil) + face.failed(evil), with_codes=True)
 
 
