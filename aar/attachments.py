@@ -32,7 +32,7 @@ MAX_BYTES = 20_000_000
 MAX_BYTES_TOGETHER = 50_000_000
 """The files of one prompt must not be larger than this."""
 
-_TOKEN = re.compile(r"(?<!\S)@((?:[A-Za-z]:)?[\\/]?[^\s@]+\.[A-Za-z0-9]+)")
+_TOKEN = re.compile(r"(?<!\S)@(?!(?:Image|File|Path|Bash)\[)((?:[A-Za-z]:)?[\\/]?[^\s@]+\.[A-Za-z0-9]+)")
 
 _ERRORS = "[Attachment errors: "
 

@@ -132,7 +132,7 @@ class Stored:
 
 
 class StoredSession(NamedTuple):
-    """An entry of a listing. `updated_at` is Unix time in seconds."""
+    """An entry of a listing. `updated_at` is Unix time in seconds; `name` is what somebody has named the session."""
 
     session_id: str
     cwd: str = ""
@@ -140,6 +140,7 @@ class StoredSession(NamedTuple):
     updated_at: float = 0.0
     state: AgentState = AgentState.IDLE
     step_count: int = 0
+    name: str = ""
 
 
 def listing_entry(session_id: str, first: Header, last: Header, changed_at: float) -> StoredSession:
@@ -153,6 +154,7 @@ def listing_entry(session_id: str, first: Header, last: Header, changed_at: floa
         updated_at=_time(updated_at, changed_at),
         state=last.state,
         step_count=last.step_count,
+        name=_text(metadata.get("name")),
     )
 
 

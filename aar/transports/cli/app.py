@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Parameter
 
-__all__ = ["GROUPS", "build_app", "run_command"]
+__all__ = ["GROUPS", "VARIABLES", "build_app", "run_command"]
 
 _COMMANDS = "aar.transports.cli.commands"
 _ELSEWHERE = {
-    "tui": "aar.transports.cli.interfaces",
+    **dict.fromkeys(("tui", "attach"), "aar.transports.cli.interfaces"),
     **dict.fromkeys(("serve", "acp", "mcp"), "aar.transports.cli.serving"),
 }
+
+VARIABLES = "AAR_FLAG_"
+"""How the variables begin that stand for flags: `AAR_FLAG_MAX_STEPS=9` is `--max-steps 9`, where there is that flag."""
 
 _ROLES = {
     "agents": "Agents: who works, with which model, tools, rules and prompt.",
@@ -43,6 +46,7 @@ def build_app() -> App:
         "run",
         "chat",
         "tui",
+        "attach",
         "serve",
         "acp",
         "mcp",
@@ -55,8 +59,8 @@ def build_app() -> App:
         "version",
     ):
         app.command(f"{_ELSEWHERE.get(name, _COMMANDS)}:{name}", name=name)
-    sessions = _group("sessions", "List, show, export and delete stored sessions.")
-    for name in ("list", "show", "export", "delete"):
+    sessions = _group("sessions", "List, show, export, name, copy and delete stored sessions.")
+    for name in ("list", "show", "export", "rename", "fork", "delete"):
         sessions.command(f"{_COMMANDS}:sessions_{name}", name=name)
     app.command(sessions)
     extensions = _group("extensions", "Extensions: Python files that add tools, hooks and slash commands.")
@@ -96,8 +100,13 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and answer with its exit code. Mistakes in it are one line on standard error and 2."""
     _open_missing_streams()
     words = _completed(arguments)
+    app = build_app()
+    if any(name.startswith(VARIABLES) for name in os.environ):
+        from cyclopts.config import Env
+
+        app.config = (Env(VARIABLES, command=False),)
     try:
-        command, bound, _ = build_app().parse_args(words)
+        command, bound, _ = app.parse_args(words)
     except CycloptsError as error:
         from aar.transports.cli.mistakes import mistake
         from aar.transports.program.exits import USAGE, complain

@@ -29,13 +29,15 @@ __all__ = [
     "sandbox_status",
     "sessions_delete",
     "sessions_export",
+    "sessions_fork",
     "sessions_list",
+    "sessions_rename",
     "sessions_show",
     "tools",
     "version",
 ]
 
-SessionId = Annotated[str, Parameter(name="SESSION", help="Id of a session, as `aar sessions` lists it.")]
+SessionId = Annotated[str, Parameter(name="SESSION", help="Id or name of a session, as `aar sessions` lists it.")]
 
 
 def run(
@@ -92,6 +94,32 @@ def sessions_export(
     return export(session_id, format=format, to=to, flags=flags)
 
 
+def sessions_rename(
+    session_id: SessionId,
+    name: Annotated[str, Parameter(name="NAME", help="What --session finds it by; an empty one takes it away.")],
+    /,
+    *,
+    flags: LogFlags = LogFlags(),
+) -> int:
+    """Give a session a name."""
+    from aar.transports.cli.sessions import rename
+
+    return rename(session_id, name=name, flags=flags)
+
+
+def sessions_fork(
+    session_id: SessionId,
+    /,
+    *,
+    at: Annotated[int | None, Parameter(metavar="N", help="Only its first N messages.")] = None,
+    flags: LogFlags = LogFlags(),
+) -> int:
+    """Begin a new session with what was said in another one, and print its id."""
+    from aar.transports.cli.sessions import fork
+
+    return fork(session_id, at=at, flags=flags)
+
+
 def sessions_delete(*session_ids: Annotated[SessionId, Parameter(required=True)], flags: LogFlags = LogFlags()) -> int:
     """Delete sessions for good."""
     from aar.transports.cli.sessions import delete
@@ -131,11 +159,15 @@ def prompt(
     return prompt(raw=raw, layers=layers, flags=flags)
 
 
-def config(*, flags: SettingFlags = SettingFlags()) -> int:
+def config(
+    *,
+    print_env: Annotated[bool, Parameter(negative="", help="Show the variables that stand for flags instead.")] = False,
+    flags: SettingFlags = SettingFlags(),
+) -> int:
     """Show every setting in force, keys masked, and where it came from."""
-    from aar.transports.cli.show import config
+    from aar.transports.cli.show import config, variables
 
-    return config(flags=flags)
+    return variables() if print_env else config(flags=flags)
 
 
 def local_install() -> int:

@@ -67,10 +67,10 @@ class _Job:
             if not task.strip():
                 complain("The task is empty.")
                 return USAGE
-            prompt = None if self._flags.session or self._flags.resume else await self._prompt(task, here())
+            prompt = None if self._waits_for_session(task) else await self._prompt(task, here())
             async with open_conversation(self._loaded, self._flags, self._screen) as conversation:
-                if prompt is None:  # only now is it known which folder its files are named from
-                    prompt = await self._prompt(task, conversation.handle.cwd)
+                if prompt is None:
+                    prompt = await self._prompt_in(conversation, task)
                 code = await self._turn(conversation, prompt, interrupts)
         return code if interrupts.code is None else interrupts.code
 
@@ -81,11 +81,31 @@ class _Job:
 
         return await with_files(task, self._loaded.config, cwd, is_typed=self._is_typed)
 
+    def _waits_for_session(self, task: str) -> bool:
+        """Whether only a session tells what goes along: from which folder files are named, what commands say."""
+        if self._flags.session or self._flags.resume:
+            return True
+        return self._is_typed and "@" in task and _has_directives(task)
+
+    async def _prompt_in(self, conversation: Conversation, task: str) -> PromptContent:
+        handle = conversation.handle
+        if not (self._is_typed and "@" in task and _has_directives(task)):
+            return await self._prompt(task, handle.cwd)
+        from aar.transports.cli.turn import questions_shown
+        from aar.transports.terminal.expanding import typed_prompt
+
+        approver = self._approver(handle)
+        async with approver.attending(), questions_shown(handle, approver):
+            return await typed_prompt(task, conversation.config, handle)
+
+    def _approver(self, handle: SessionHandle) -> Approver:
+        return Approver(handle, self._screen, self._lines, says_yes=self._flags.says_yes)
+
     async def _turn(self, conversation: Conversation, prompt: PromptContent, interrupts: Interrupts) -> int:
         handle, config = conversation.handle, conversation.config
         if self._output == "text":
             await self._tell_first(conversation, prompt)
-        approver = Approver(handle, self._screen, self._lines, says_yes=self._flags.says_yes)
+        approver = self._approver(handle)
         report = self._report(handle)
         label = config.resolve_provider().label
         pace = PROGRAM_PACE if self._output == "stream-json" else 0
@@ -113,9 +133,9 @@ class _Job:
         if conversation.remark:
             await self._screen.tell(f"{conversation.remark}\n")
         if not isinstance(prompt, str) or prompt.endswith("]"):  # nothing is loaded for a task without files
-            from aar.transports.terminal.attaching import attached
+            from aar.transports.terminal.expanding import words_about
 
-            for line in attached(prompt, conversation.config):
+            for line in words_about(prompt, conversation.config):
                 await self._screen.tell(f"{plain(line)}\n")
 
     def _report(self, handle: SessionHandle) -> Report:
@@ -124,3 +144,9 @@ class _Job:
         if self._output == "stream-json":
             return StreamReport(self._screen, handle)
         return TextReport(self._screen, handle, verbose=self._flags.verbose)
+
+
+def _has_directives(task: str) -> bool:
+    from aar.transports.terminal.expanding import has_directives  # most tasks have no word with @
+
+    return has_directives(task)

@@ -21,17 +21,18 @@ from aar.messages.events import (
     ToolResult,
     UserMessage,
 )
-from aar.runtime import session_store
+from aar.runtime import Runtime, open_runtime, session_store
+from aar.sharing.places import live_sessions
 from aar.transports.cli.listing import heading, line
 from aar.transports.program.exits import DONE, complain, run_to_code
 from aar.transports.program.flags import LogFlags
 from aar.transports.program.home import home_folder
-from aar.transports.program.ids import Pages, whole_id
+from aar.transports.program.ids import Pages, is_known, whole_id
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import cut, for_people
 from aar.transports.program.settings import here, loaded_settings
 
-__all__ = ["delete", "export", "listing", "show"]
+__all__ = ["delete", "export", "fork", "listing", "rename", "show"]
 
 PAGE = 500
 
@@ -45,7 +46,9 @@ def listing(*, flags: LogFlags) -> int:
             page, cursor = await store.list(limit=PAGE, cursor=cursor)
             if not page:
                 break
-            await screen.say((heading(screen) if is_empty else "") + "".join(line(entry, screen) for entry in page))
+            live = live_sessions(home_folder(), [entry.session_id for entry in page])
+            lines = [line(entry, screen, is_live=entry.session_id in live) for entry in page]
+            await screen.say((heading(screen) if is_empty else "") + "".join(lines))
             is_empty = False
         if is_empty:
             await screen.say("No saved sessions.\n")
@@ -82,6 +85,30 @@ def export(session_id: str, *, format: str, to: str | None, flags: LogFlags) -> 
     return _with_store(flags, work)
 
 
+def rename(session_id: str, *, name: str, flags: LogFlags) -> int:
+    """Give a session a name, or take it away."""
+
+    async def work(runtime: Runtime, whole: str, screen: Screen) -> int:
+        from aar.revising import rename as renamed
+
+        name_now = await renamed(await runtime.sessions.load(whole, cwd=here()), name)
+        await screen.say(f"{whole} is named {plain(name_now)}\n" if name_now else f"{whole} has no name\n")
+        return DONE
+
+    return _with_session(session_id, flags, work)
+
+
+def fork(session_id: str, *, at: int | None, flags: LogFlags) -> int:
+    """Begin a new session with what was said in another one."""
+
+    async def work(runtime: Runtime, whole: str, screen: Screen) -> int:
+        copy = await runtime.sessions.fork(whole, at_message=at)
+        await screen.say(f"{copy.session_id}\n")
+        return DONE
+
+    return _with_session(session_id, flags, work)
+
+
 def delete(session_ids: Sequence[str], *, flags: LogFlags) -> int:
     """Delete sessions for good."""
 
@@ -110,11 +137,25 @@ def _with_store(flags: LogFlags, work: Callable[[Any, Screen], Awaitable[int]]) 
     return run_to_code(main)
 
 
+def _with_session(session_id: str, flags: LogFlags, work: Callable[[Runtime, str, Screen], Awaitable[int]]) -> int:
+    """Something that is done to a stored session, which nobody else may hold."""
+
+    async def main() -> int:
+        config, home = loaded_settings(flags).config, home_folder()
+        store = session_store(config, home=home, cwd=here())
+        whole, _ = await _loaded(store, session_id)
+        async with open_runtime(config, store=store, home=home) as runtime:
+            return await work(runtime, whole, Screen())
+
+    return run_to_code(main)
+
+
 async def _loaded(store: Any, session_id: str) -> tuple[str, Any]:
     """A session and its id, of which the beginning may have been given."""
     try:
         stored = await _checked(store.load, session_id)
-    except SessionNotFound:
+    except (SessionNotFound, InvalidMessage) as error:
+        await _check_name(session_id, store, error)
         session_id = await whole_id(session_id, _pages(store))
         stored = await _checked(store.load, session_id)
     for warning in stored.warnings:
@@ -123,11 +164,20 @@ async def _loaded(store: Any, session_id: str) -> tuple[str, Any]:
 
 
 async def _deleted(store: Any, session_id: str) -> str:
-    if await _checked(store.delete, session_id):
-        return session_id
+    try:
+        if await _checked(store.delete, session_id):
+            return session_id
+    except InvalidMessage as error:
+        await _check_name(session_id, store, error)
     session_id = await whole_id(session_id, _pages(store))
     await store.delete(session_id)
     return session_id
+
+
+async def _check_name(session_id: str, store: Any, error: Exception) -> None:
+    """What is no id may be a name. Raises `error` when it is neither."""
+    if isinstance(error, InvalidMessage) and not await is_known(session_id, _pages(store)):
+        raise error
 
 
 def _pages(store: Any) -> Pages:

@@ -17,7 +17,7 @@ from aar.messages.events import AssistantMessage, ErrorEvent, ProviderMeta, Turn
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
-from aar.runtime import check_provider, open_runtime, session_store
+from aar.runtime import check_provider, checked_id, open_runtime, session_store
 from aar.transports.program.exits import complain
 from aar.transports.program.finding import with_model
 from aar.transports.program.flags import Flags
@@ -58,6 +58,16 @@ class Conversation:
         self.config = config
         self.remark = ""
         self.is_new = False
+
+    @property
+    def owns(self) -> bool:
+        """Whether the session is this process's own."""
+        return True
+
+    @property
+    def goodbye(self) -> str:
+        """A last word about it, for people."""
+        return "" if self.is_blank else f"Session saved: {self.handle.session_id}"
 
     @property
     def is_blank(self) -> bool:
@@ -166,7 +176,7 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
         raise ConfigError("provider.api_key: has letters that no key has. Copy the key again.")
     store = session_store(config, home=home, cwd=cwd)
     plain = config if loaded.plain is None else _roles(loaded, config, flags, cwd).plain
-    async with open_runtime(plain, store=store, home=home, extensions=True) as runtime:
+    async with open_runtime(plain, store=store, home=home, extensions=True, share=True) as runtime:
         roles = partial(_roles, loaded, config, flags)
         conversation = await _session(runtime.sessions, flags, cwd, plain, servers, roles)
         await _begin(conversation, loaded)
@@ -218,8 +228,9 @@ async def _session(
         conversation.remark, conversation.is_new = remark, True
         return conversation
     try:
+        checked_id(session_id)
         handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
-    except SessionNotFound:
+    except (SessionNotFound, ValueError):
         session_id = await whole_id(session_id, _pages(sessions))
         handle = await sessions.load(session_id, cwd=cwd, config=config, mcp_servers=servers)
     conversation = Conversation(sessions, handle, config, servers, partial(roles, handle.cwd))

@@ -19,6 +19,8 @@ NEEDED = {
     "run": ["task"],
     "sessions show": ["id"],
     "sessions export": ["id"],
+    "sessions rename": ["id", "name"],
+    "sessions fork": ["id"],
     "sessions delete": ["id"],
     "extensions inspect": ["x"],
     "extensions trust": ["x"],
@@ -43,6 +45,8 @@ ACCEPTED = {
     "sessions list": EVERYWHERE,
     "sessions show": EVERYWHERE,
     "sessions export": [*EVERYWHERE, "--format=json", "--to=f"],
+    "sessions rename": EVERYWHERE,
+    "sessions fork": [*EVERYWHERE, "--at=2"],
     "sessions delete": EVERYWHERE,
     "tools": [*MODEL, *SAFETY, *EVERYWHERE],
     **{
@@ -51,7 +55,7 @@ ACCEPTED = {
         for command in ("list", "show", "trust")
     },
     "prompt": [*MODEL, *SAFETY, *EVERYWHERE, "--raw", "--layers"],
-    "config": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
+    "config": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--print-env"],
     "models": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--output=json"],
     "init": ["--force", "-f"],
     "local install": [],
@@ -140,7 +144,7 @@ def test_the_last_flag_counts():
         ("nosuch --help", 'Unknown command "nosuch". Available commands: run, chat, '),
         (
             "sessions shw x",
-            'Unknown command "shw". Did you mean "show"? Available commands: list, show, export, delete. '
+            'Unknown command "shw". Did you mean "show"? Available commands: list, show, export, rename, fork, delete. '
             "See `aar sessions --help`.",
         ),
         ("--yes run x", "Flags come after the command, as in `aar run --yes`. See `aar --help`."),
@@ -164,7 +168,8 @@ def test_the_last_flag_counts():
         ("tools x", "There is nothing to do with 'x'. See `aar tools --help`."),
         (
             "sessions x",
-            'Unknown command "x". Available commands: list, show, export, delete. See `aar sessions --help`.',
+            'Unknown command "x". Available commands: list, show, export, rename, fork, delete. '
+            "See `aar sessions --help`.",
         ),
         (
             "sessions show",
