@@ -40,6 +40,8 @@ MOST_FRAME = 16 * 1024 * 1024  # bytes of a frame of a client
 A_SECOND = 100  # frames of one client that are read within a second; the rest waits
 GREETING = 5.0  # seconds for the first frame
 STALLED = 30.0  # seconds in which a client must take what it is sent
+CLOSING = 15.0  # seconds that a session takes at most to write its last fact
+GOODBYE = 1.0  # seconds for clients to take it
 BACKLOG_PIECE = 100  # facts of the past that are sent in one go
 
 logger = logging.getLogger(__name__)
@@ -71,8 +73,19 @@ async def share(home: Path, shared: Shared) -> None:
     except (SessionInUse, StoreUnavailable) as error:
         logger.warning("%s", error)
         return
+    listener, scope = (
+        trio.SocketListener(trio.socket.from_stdlib_socket(listening.socket)),
+        trio.CancelScope(shield=True),
+    )
     try:
-        await _serve(trio.SocketListener(trio.socket.from_stdlib_socket(listening.socket)), shared)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_serve, listener, shared, scope)
+            try:
+                await shared.journal.closed.wait()
+            finally:  # also when all are told to end: the session has some last facts then, which clients shall have
+                with trio.move_on_after(CLOSING, shield=True):
+                    await shared.journal.closed.wait()
+                scope.deadline = trio.current_time() + GOODBYE
     finally:
         listening.close()
 
@@ -84,12 +97,13 @@ def _listening(home: Path, session_id: str) -> Listening:
     return found
 
 
-async def _serve(listener: trio.SocketListener, shared: Shared) -> None:
+async def _serve(listener: trio.SocketListener, shared: Shared, scope: trio.CancelScope) -> None:
     serve = partial(_serve_client, shared, _Room())
-    async with trio.open_nursery() as clients, trio.open_nursery() as door:
-        door.start_soon(partial(trio.serve_listeners, serve, [listener], handler_nursery=clients))
-        await shared.journal.closed.wait()
-        door.cancel_scope.cancel()
+    with scope:
+        async with trio.open_nursery() as clients, trio.open_nursery() as door:
+            door.start_soon(partial(trio.serve_listeners, serve, [listener], handler_nursery=clients))
+            await shared.journal.closed.wait()
+            door.cancel_scope.cancel()
 
 
 class _Room:

@@ -9,7 +9,7 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +18,11 @@ import trio
 
 from aar.errors import SessionInUse, StoreUnavailable
 
-__all__ = ["Listening", "Peer", "RUN", "connected", "is_live", "live_names", "peer_of", "socket_name"]
+__all__ = ["Listening", "Peer", "RUN", "connected", "live_sessions", "peer_of", "socket_name"]
 
 RUN = "run"
 SUFFIX = ".sock"
+_HASHED = "-hashed" + SUFFIX
 BACKLOG = 16
 LONGEST_NAME = 48  # characters of a session id that stand in the name of its socket; a longer one is hashed
 LONGEST_PATH = 103  # bytes of a socket's address on every system that Aar knows
@@ -51,7 +52,7 @@ def peer_of(stream: socket.socket | trio.socket.SocketType) -> Peer:
 def socket_name(session_id: str) -> str:
     """The file name of this session's socket."""
     if len(session_id) > LONGEST_NAME:
-        return f"{sha256(session_id.encode()).hexdigest()[:32]}-long{SUFFIX}"
+        return f"{sha256(session_id.encode()).hexdigest()[:32]}{_HASHED}"
     return session_id + SUFFIX
 
 
@@ -134,20 +135,21 @@ def connected(home: Path, session_id: str) -> socket.socket | None:
         raise StoreUnavailable(f"Cannot look into {path}: {error.strerror or error}") from error
 
 
-def is_live(home: Path, session_id: str) -> bool:
-    """Whether a process answers for this session."""
-    return socket_name(session_id) in live_names(home, [socket_name(session_id)])
+def live_sessions(home: Path, more: Iterable[str] = ()) -> set[str]:
+    """The ids of the sessions that somebody shares. Waits for nobody.
 
-
-def live_names(home: Path, wanted: list[str] | None = None) -> set[str]:
-    """The names of all sockets that somebody listens at, or of those that are `wanted`. Waits for nobody."""
+    Long ids, which are not in the names of their sockets, are found only among `more`.
+    """
     path = home / RUN
+    hashed = {socket_name(session_id): session_id for session_id in more}
     try:
         with _opened(path) as folder:
             names = [name for name in os.listdir(folder) if name.endswith(SUFFIX) and not name.startswith(".")]
-            return {name for name in names if (wanted is None or name in wanted) and _answers(folder, path, name)}
+            live = [name for name in names if _answers(folder, path, name)]
     except OSError:
         return set()
+    found = {hashed.get(name, "" if name.endswith(_HASHED) else name.removesuffix(SUFFIX)) for name in live}
+    return found - {""}
 
 
 # --- the folder ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from aar.errors import SessionInUse, StoreUnavailable
 from aar.processes.ancestry import is_command_of
 from aar.processes.orphans import MARKER
-from aar.sharing.places import RUN, Listening, connected, is_live, live_names, peer_of, socket_name
+from aar.sharing.places import RUN, Listening, connected, live_sessions, peer_of, socket_name
 
 
 @pytest.fixture
@@ -59,11 +59,11 @@ def test_who_connects_is_known(home) -> None:
 def test_one_that_a_dead_process_left_behind_is_replaced(home) -> None:
     left_behind(home, "abc.sock")
     assert connected(home, "abc") is None
-    assert live_names(home) == set()
+    assert live_sessions(home) == set()
     listening = Listening(home, "abc")
-    assert live_names(home) == {"abc.sock"}
-    assert is_live(home, "abc")
+    assert live_sessions(home) == {"abc"}
     listening.close()
+    assert live_sessions(home) == set()
 
 
 def test_one_that_somebody_listens_at_stays(home) -> None:
@@ -71,7 +71,7 @@ def test_one_that_somebody_listens_at_stays(home) -> None:
     with pytest.raises(SessionInUse, match="another process listens"):
         Listening(home, "abc")
     assert os.listdir(home / RUN) == ["abc.sock"]
-    assert is_live(home, "abc")
+    assert live_sessions(home) == {"abc"}
     first.close()
 
 
@@ -80,7 +80,7 @@ def test_an_owner_whose_place_was_taken_does_not_remove_the_new_one(home) -> Non
     os.unlink(home / RUN / "abc.sock")
     second = Listening(home, "abc")
     first.close()
-    assert is_live(home, "abc")
+    assert live_sessions(home) == {"abc"}
     second.close()
 
 
@@ -98,14 +98,14 @@ def test_a_link_leads_nowhere(home, tmp_path) -> None:
         Listening(home, "abc")
     with pytest.raises(StoreUnavailable, match="Cannot look into"):
         connected(home, "abc")
-    assert live_names(home) == set()
+    assert live_sessions(home) == set()
 
 
 def test_neither_a_long_home_nor_a_long_id_is_too_long_for_a_socket(tmp_path) -> None:
     home = tmp_path / ("x" * 200)
     session_id = "y" * 128
     listening = Listening(home, session_id)
-    assert is_live(home, session_id)
+    assert (live_sessions(home), live_sessions(home, [session_id])) == (set(), {session_id})
     assert len(socket_name(session_id)) < 50
     assert socket_name(session_id) != socket_name("y" * 127)
     listening.close()
@@ -117,7 +117,7 @@ def test_what_was_left_behind_is_swept_after_a_day(home) -> None:
     listening = Listening(home, "abc")
     os.utime(home / RUN / "abc.sock", (0, 0))
     listening.sweep()
-    assert (old.exists(), new.exists(), is_live(home, "abc")) == (False, True, True)
+    assert (old.exists(), new.exists(), live_sessions(home)) == (False, True, {"abc"})
     listening.close()
 
 

@@ -34,6 +34,7 @@ class Approver:
         self._open: dict[str, trio.CancelScope] = {}
         self._turn = trio.Lock()
         self._is_reading = False
+        self._shown = ""  # the question that was put last
 
     @property
     def can_answer(self) -> bool:
@@ -57,19 +58,32 @@ class Approver:
             scope = self._open[event.tool_call_id] = trio.CancelScope()
             nursery.start_soon(self._ask, event, scope)
         elif isinstance(event, ApprovalResolved):
-            self._withdraw(event.tool_call_id)
+            if self._withdraw(event.tool_call_id) and event.tool_call_id == self._shown:
+                nursery.start_soon(self._tell_settled, event)
         elif isinstance(event, TurnEnded):
-            for call_id in list(self._open):
-                self._withdraw(call_id)
+            self.forget()
 
-    def _withdraw(self, call_id: str) -> None:
+    def forget(self) -> None:
+        """Take all questions back."""
+        for call_id in list(self._open):
+            self._withdraw(call_id)
+
+    def _withdraw(self, call_id: str) -> bool:
         scope = self._open.pop(call_id, None)
         if scope is not None:
             scope.cancel()
+        return scope is not None
+
+    async def _tell_settled(self, event: ApprovalResolved) -> None:
+        """Somebody else was faster, or nobody was in time."""
+        who = "Nobody answered in time" if event.by == "timeout" else "Answered elsewhere"
+        await self._screen.start_line()
+        await self._screen.tell(f"{who}: {'allowed' if event.decision == 'allow' else 'denied'}.\n")
 
     async def _ask(self, question: ApprovalRequested, scope: trio.CancelScope) -> None:
         with scope:
             async with self._turn:
+                self._shown = question.tool_call_id
                 await self._show(question)
                 self._lines.forget()
                 await self._screen.tell(QUESTION)

@@ -48,10 +48,10 @@ def keys_in(text: str) -> tuple[list[str], str]:
 class EditedLine:
     """`text`, and a `cursor` between its characters. Up and down go through `history`, oldest first."""
 
-    def __init__(self, history: Sequence[str] = ()) -> None:
-        self.text = ""
-        self.cursor = 0
-        self._versions = [*history, ""]  # of every line that was looked at, as it was left
+    def __init__(self, history: Sequence[str] = (), text: str = "") -> None:
+        self.text = text
+        self.cursor = len(text)
+        self._versions = [*history, text]  # of every line that was looked at, as it was left
         self._at = len(history)
         self._pasted: str | None = None  # the key before, while the terminal hands over what was pasted
 

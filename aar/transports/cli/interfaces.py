@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from aar.transports.program.flags import Flags
+from aar.transports.program.flags import Flags, LogFlags
 
-__all__ = ["TuiFlags", "tui"]
+__all__ = ["AttachFlags", "TuiFlags", "attach", "tui"]
 
 
 @dataclass
@@ -25,6 +25,25 @@ class TuiFlags(Flags):
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "theme": self.theme}
+
+
+@dataclass
+class AttachFlags(LogFlags):
+    """Those of `aar attach`."""
+
+    verbose: Annotated[bool, Parameter(alias="-v", negative="", help="Show effects and times of tools.")] = False
+
+
+SessionId = Annotated[
+    str | None, Parameter(name="SESSION", help="Id of the session, or how it begins. Needed where several are open.")
+]
+
+
+def attach(session_id: SessionId = None, /, *, flags: AttachFlags = AttachFlags()) -> int:
+    """Use a session that is open elsewhere: in `aar chat`, `aar serve`, an editor."""
+    from aar.transports.cli.attach import attach
+
+    return attach(session_id, verbose=flags.verbose, flags=flags)
 
 
 def tui(*, flags: TuiFlags = TuiFlags()) -> int:

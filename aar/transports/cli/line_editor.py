@@ -36,6 +36,7 @@ class LineEditor:
         self._lines = lines
         self._screen = screen
         self._history: list[str] = []
+        self._draft = ""  # of a line whose reader was cancelled; it is there again for the next one
         for text in history:
             self._remember(text)
 
@@ -60,7 +61,8 @@ class LineEditor:
             self._history = [*self._history[1 - _KEPT :], text]
 
     async def _edited(self, prompt: str, styled: str) -> str | None:
-        line = EditedLine(self._history)
+        line = EditedLine(self._history, self._draft)
+        self._draft = ""
         drawing = _Drawing(self._screen, prompt, styled, line)
         mode = _KeyMode(self._lines.descriptor, self._screen)
         end = None
@@ -72,6 +74,7 @@ class LineEditor:
                     nursery.cancel_scope.cancel()
         finally:
             if end is None:
+                self._draft = line.text
                 drawing.leave_nowait()
         await drawing.finish(newline=end is Pressed.ENTER)
         return line.text if end is Pressed.ENTER else None

@@ -5,7 +5,7 @@ How all of that looks is the face's affair: `aar chat` and `aar tui` differ in n
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import Protocol
 
@@ -15,8 +15,9 @@ from aar.client import PromptContent, SessionHandle
 from aar.display import plain
 from aar.errors import AarError, ClientGone
 from aar.groups import leaves
-from aar.messages.events import UserMessage
+from aar.messages.events import Recorded, UserMessage
 from aar.transports.cli.approve import Approver
+from aar.transports.cli.beside import Others, said_by_others
 from aar.transports.cli.line_editor import LineEditor
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.render import Renderer
@@ -96,17 +97,28 @@ class Talk:
         """Until another session takes the place of this one, or the user leaves."""
         await self._face.enter(handle)
         approver = Approver(handle, self._screen, self._lines, says_yes=self._says_yes)
+        owns = self._conversation.owns
+        self._others = Others(handle, from_running=not owns, cancels=owns)
         async with approver.attending():
             while handle is self._handle and not self._is_over:
-                await self._screen.start_line()
-                await self._screen.tell(self._face.gap)
-                line = await self._read()
+                line = await self._next_line(approver)
                 if line is None:
                     self._has_left = True
                 elif line.strip().startswith("/"):
                     await self._command(line.strip(), approver)
                 elif line.strip():
                     await self._answer(line.strip(), approver)
+
+    async def _next_line(self, approver: Approver) -> str | None:
+        """At a terminal, turns that others begin are shown while nothing is typed."""
+        if not self._lines.is_terminal:
+            return await self._read()
+        return await self._others.read(self._read, lambda: self._view(approver, self._show_others))
+
+    async def _show_others(self, record: Recorded) -> None:
+        if said := said_by_others(record):
+            await self._tell(f"{self._face.styled_prompt()}{plain(said)}\n")
+        await self._face.renderer.show(record)
 
     def _open_editor(self) -> LineEditor | None:
         """Only for people, on a terminal that can do more than print."""
@@ -115,6 +127,8 @@ class Talk:
         return LineEditor(self._lines, self._screen, _said(self._handle))
 
     async def _read(self) -> str | None:
+        await self._screen.start_line()
+        await self._screen.tell(self._face.gap)
         prompt, styled = self._face.prompt, self._face.styled_prompt()
         if self._editor is not None:
             line = await self._editor.read(prompt, styled=styled)
@@ -131,8 +145,8 @@ class Talk:
         """Also when everything is cancelled: without waiting."""
         if self._interrupts.code is not None:
             self._screen.tell_nowait("Goodbye.\n")
-        if not self._conversation.is_blank:
-            self._screen.tell_nowait(f"Session saved: {self._handle.session_id}\n")
+        if goodbye := self._conversation.goodbye:
+            self._screen.tell_nowait(f"{goodbye}\n")
 
     # --- prompts ---
 
@@ -147,19 +161,23 @@ class Talk:
         for remark in words_about(prompt, config):
             await self._screen.tell(f"{plain(remark)}\n")
         await self._tell(self._face.working())
-        label = config.resolve_provider().label
-        show = self._face.renderer.show
-        view = TurnView(self._screen, approver, self._interrupts, label, show, shows_status=self._face.shows_status)
         stop = "error"
         try:
-            stop = (await take_turn(self._handle, prompt, view)).stop
+            end = await take_turn(self._handle, prompt, self._view(approver, self._face.renderer.show))
+            stop = end.stop
+            self._others.note_end(end)
         except* ClientGone:
             raise
         except* AarError as errors:
+            self._others.note_end()
             await self._tell(self._face.failed("\n".join(sentence(error) for error in leaves(errors))))
         if self._face.draws_panels:
             await self._draw_panels()
         return stop in ("end_turn", "max_tokens")
+
+    def _view(self, approver: Approver, show: Callable[[Recorded], Awaitable[None]]) -> TurnView:
+        label, shows_status = self._conversation.config.resolve_provider().label, self._face.shows_status
+        return TurnView(self._screen, approver, self._interrupts, label, show, shows_status=shows_status)
 
     async def _prompt(self, line: str, approver: Approver, *, is_typed: bool) -> PromptContent | None:
         """With what `@file` words bring, and directives, if a person has typed them at a terminal.

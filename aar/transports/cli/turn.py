@@ -57,26 +57,37 @@ async def take_turn(handle: SessionHandle, prompt: PromptContent, view: TurnView
     return end
 
 
-async def watch_turn(handle: SessionHandle, after: int, turn_id: str, view: TurnView, *, cancels: bool) -> None:
-    """Show a turn that somebody else has begun, until its end. Ctrl+C cancels it, or only stops looking at it."""
+async def watch_turn(
+    handle: SessionHandle, after: int, turn_id: str, view: TurnView, *, cancels: bool
+) -> TurnEnded | None:
+    """Show a turn that somebody else has begun. Answers with its end, or nothing when it was not shown up to there.
+
+    Ctrl+C cancels it, or only stops looking at it.
+    """
     progress = Progress(view.screen, view.label)
+    end: TurnEnded | None = None
     with trio.CancelScope() as looking:
 
         async def interrupt() -> None:
-            progress.is_cancelling = True
+            view.screen.echoed_interrupt()
             if cancels:
+                progress.is_cancelling = True
                 await handle.cancel(turn_id)
             else:
                 looking.cancel()
 
         with view.interrupts.during_turn(interrupt):
-            await _follow(handle, after, turn_id, view, progress)
+            end = await _follow(handle, after, turn_id, view, progress)
     if looking.cancelled_caught:
         view.approver.forget()
         await view.show(Recorded(0, turn_id, TurnEnded()))  # what was shown of an answer is over
+    return end
 
 
-async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnView, progress: Progress) -> None:
+async def _follow(
+    handle: SessionHandle, after: int, turn_id: str, view: TurnView, progress: Progress
+) -> TurnEnded | None:
+    end: TurnEnded | None = None
     async with trio.open_nursery() as nursery:
         if view.shows_status:
             nursery.start_soon(progress.run)
@@ -87,9 +98,11 @@ async def _follow(handle: SessionHandle, after: int, turn_id: str, view: TurnVie
                 view.approver.notice(record.event, nursery)
                 await view.approver.remind()
                 if isinstance(record.event, TurnEnded) and record.turn_id == turn_id:
+                    end = record.event
                     break
         await view.screen.status("")
         nursery.cancel_scope.cancel()
+    return end
 
 
 @asynccontextmanager

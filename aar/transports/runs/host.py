@@ -43,7 +43,7 @@ class _Open(NamedTuple):
 class Host:
     """`set_up` is called when it begins: until then nothing is read. `provider` stands in for that of the settings.
 
-    `extensions`: sessions get those of the user, as in the terminal.
+    `extensions`: sessions get those of the user, and others of his programs can attach to them, as in the terminal.
     """
 
     set_up: Callable[[], Setup]
@@ -75,6 +75,7 @@ class Host:
             store=setup.store,
             home=setup.home,
             extensions=self.extensions,
+            share=self.extensions,
         ) as runtime:
             conversations = Conversations(runtime.sessions, runtime.start, setup.cwd, setup.mcp_servers)
             runs = Runs(runtime, conversations, tools=self.registry, approval_callback=self.approval_callback)
