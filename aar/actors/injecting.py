@@ -100,7 +100,8 @@ class Injecting:
     # --- a turn ---
 
     def begin_turn(self, turn_id: str) -> None:
-        self._waiting = [one for one in self._waiting if one.turn_id in ("", turn_id)]
+        """What was said before it, and is meant for it, is of this turn now; what was said in others is gone."""
+        self._waiting = [one._replace(turn_id=turn_id) for one in self._waiting if not one.turn_id]
         self._sent, self._step = [], 0
 
     def most_steps(self, config: AgentConfig) -> int:

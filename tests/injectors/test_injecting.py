@@ -384,6 +384,18 @@ async def test_what_a_model_did_not_see_waits_for_the_next_call_of_the_turn_and_
     ]
 
 
+async def test_what_is_said_between_two_turns_is_for_the_next_one_alone(live) -> None:
+    provider = ScriptedProvider().text("ok").forever()
+    given = giving("on_agent_switch", Injection(content="You are new.", role="system"), Injection(content="Welcome."))
+    async with live(provider, settings(), hooks=hooks(given)) as session:
+        await session.configure({"system_prompt": "One."})
+        await session.configure({"system_prompt": "Two."})
+        await session.prompt("a")
+        await session.prompt("b")
+    assert [request.system for request in provider.requests] == ["Two.\n\nYou are new.", "Two."]
+    assert said_to(provider) == [["a", "Welcome."], ["a", "Welcome.", "b"]]
+
+
 @pytest.mark.covers("AURA-20")
 @pytest.mark.parametrize(("length", "expected"), [(390, ["twice", "other", "twice"]), (420, ["other", "twice"])])
 async def test_what_is_said_twice_is_said_once_when_half_the_window_is_full(live, length, expected) -> None:
