@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,11 @@ class Themes:
             return self._registered[name]
         if name in BUILT_IN:
             return _built_in(name)
-        if _is_plain(name) and (own := self._folder / f"{name}.json").is_file():
+        if _is_plain(name) and os.path.isfile(own := self._folder / f"{name}.json"):
             return _theme_of(own).model_copy(update={"name": name})
-        file = Path(name).expanduser()
-        if name and file.is_file():
-            return _theme_of(file)
+        file = os.path.expanduser(name)
+        if os.path.isfile(file):
+            return _theme_of(Path(file))
         raise ConfigError(f"Unknown theme: {name}. There are: {', '.join(self.list_names())}.")
 
     def get_or_default(self, name: str) -> tuple[Theme, str]:

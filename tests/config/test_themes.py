@@ -79,7 +79,7 @@ def test_a_theme_can_be_named_by_the_path_of_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.covers("THM-06")
-@pytest.mark.parametrize("name", ["nosuch", "", "../config", "themes/"])
+@pytest.mark.parametrize("name", ["nosuch", "", "../config", "themes/", "x" * 300, "~nobody/x", "a\0b"])
 def test_an_unknown_theme_is_named_and_the_default_stands_in(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     themes = Themes(tmp_path)

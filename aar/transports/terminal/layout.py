@@ -20,7 +20,7 @@ class Layout(NamedTuple):
         return section not in self.hidden
 
     def shows_panel(self, name: str) -> bool:
-        return name not in self.hidden_panels
+        return name.lower() not in self.hidden_panels
 
 
 def layout_of(setting: dict[str, Any]) -> Layout:
@@ -44,5 +44,5 @@ def _hidden(entries: dict[str, Any], place: str, problems: list[str]) -> frozens
         if not isinstance(visible, bool):
             problems.append(f'{place}.{name}: must be an object such as {{"visible": false}}.')
         elif not visible:
-            hidden.add(name)
+            hidden.add(name.lower())
     return frozenset(hidden)

@@ -8,7 +8,7 @@ from aar.transports.terminal.layout import SECTIONS, Layout, layout_of
 def test_everything_is_shown_unless_it_is_said() -> None:
     assert layout_of({}) == Layout()
     assert layout_of({name: {"visible": True, "order": 10} for name in SECTIONS}) == Layout()
-    layout = layout_of({"reasoning": {"visible": False}, "extensions": {"todo": {"visible": False}, "x": {}}})
+    layout = layout_of({"reasoning": {"visible": False}, "extensions": {"Todo": {"visible": False}, "x": {}}})
     assert [name for name in SECTIONS if not layout.shows(name)] == ["reasoning"]
     assert [name for name in ("todo", "x", "y") if not layout.shows_panel(name)] == ["todo"]
 
