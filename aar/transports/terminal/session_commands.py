@@ -15,6 +15,7 @@ import trio
 from aar.conditions import Condition, parse_condition
 from aar.errors import InvalidMessage, StoreUnavailable, ToolError
 from aar.messages.events import AssistantMessage
+from aar.messages.kinds import bookmark
 from aar.revising import PastTurn, Undone, What, drop, exported, insert, rename, turns_of, undo
 from aar.session_facts import facts_of
 from aar.transports.program.home import home_folder
@@ -231,6 +232,14 @@ async def _each(inputs: Sequence[str]) -> AsyncGenerator[str, None]:
         yield one
 
 
+async def _bookmark(here: SlashCommands, rest: str) -> Reply:
+    if not rest.strip():
+        return Reply(problem="Usage: /bookmark LABEL")
+    label = " ".join(rest.split())
+    await here.handle.adopt([bookmark(label)])
+    return Reply(text=f"There is a bookmark now: {label}")
+
+
 SESSION = (
     SlashCommand(("undo",), "[N [files|messages]]", "Show the turns; with a number, take them back.", _undo),
     SlashCommand(("drop",), "N", "Take back the newest messages.", _drop),
@@ -240,5 +249,6 @@ SESSION = (
     SlashCommand(("replay",), "FILE [START]", "Take what stands in a file as if it were typed.", _replay),
     SlashCommand(("export",), "FILE|clipboard", "Write the conversation to a file, or copy the answer.", _export),
     SlashCommand(("rename",), "[NAME]", "Name this session.", _rename),
+    SlashCommand(("bookmark",), "LABEL", "Put a divider with a label into the conversation.", _bookmark),
 )
 """For every interface in a terminal."""

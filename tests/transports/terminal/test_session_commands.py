@@ -13,6 +13,7 @@ import pytest
 
 from aar.errors import InvalidMessage
 from aar.messages.settings import AgentConfig
+from aar.revising import exported
 from aar.testing import ScriptedProvider, open_test_runtime
 from aar.transports.program.opening import Conversation
 from aar.transports.terminal.session_commands import SESSION, words_of
@@ -75,7 +76,7 @@ async def test_arguments_are_split_as_a_shell_would_unless_quotes_do_not_match(t
 async def test_a_quote_without_its_end_ends_nothing(opened: Opened, command: str) -> None:
     async with opened() as slash:
         reply = await slash.run(f"/{command} 'x")
-        assert reply.problem or command in ("rename", "export")
+        assert reply.problem or command in ("rename", "export", "bookmark")
 
 
 # --- taken back, put in -----------------------------------------------------------------------
@@ -194,6 +195,18 @@ async def test_a_session_is_named(opened: Opened) -> None:
         assert slash.handle.metadata["name"] == "my work"
         assert (await slash.run("/rename")).text == "This session has no name any more."
         assert "name" not in slash.handle.metadata
+
+
+@pytest.mark.covers("AURA-22")
+async def test_a_bookmark_is_on_record_and_in_what_is_exported_and_no_model_sees_it(opened: Opened) -> None:
+    provider = ScriptedProvider().text("Hello.").text("Bye.")
+    async with opened(provider) as slash:
+        await slash.handle.prompt("hi")
+        assert (await slash.run("/bookmark   Chapter  2")).text == "There is a bookmark now: Chapter 2"
+        assert (await slash.run("/bookmark")).problem == "Usage: /bookmark LABEL"
+        await slash.handle.prompt("bye")
+        assert "──── Chapter 2 ────" in exported(slash.handle, as_json=False)
+    assert [one["content"] for one in provider.requests[1].messages] == ["hi", "Hello.", "bye"]
 
 
 # --- conditions -------------------------------------------------------------------------------
