@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,12 +29,12 @@ from aar.runtime import (
 )
 from aar.transports.cli.look import look_for
 from aar.transports.program.exits import DONE, complain, run_to_code
-from aar.transports.program.flags import PromptFlags, SettingFlags
+from aar.transports.program.flags import Flags, PromptFlags, SettingFlags
 from aar.transports.program.screen import Screen
 from aar.transports.program.servers import named_servers, tell_of_servers
 from aar.transports.program.settings import here, loaded_settings
 
-__all__ = ["config", "prompt", "tools", "version"]
+__all__ = ["config", "prompt", "tools", "variables", "version"]
 
 
 UNCHOSEN = "No provider was chosen, so `aar run` and `aar chat` look for a model: `aar local` shows which one.\n"
@@ -162,6 +164,20 @@ def config(*, flags: SettingFlags) -> int:
         return DONE
 
     return run_to_code(show)
+
+
+def variables(environ: Mapping[str, str] = os.environ) -> int:
+    """Show the variables that stand for flags, as a shell takes them; those that are not set as comments."""
+    from shlex import quote
+
+    from aar.transports.cli.app import VARIABLES
+
+    for one in fields(Flags):
+        name = VARIABLES + one.name.upper()
+        secret = "********" if one.name == "api_key" else None
+        value = environ.get(name)
+        print(f"# {name}=" if value is None else f"{name}={quote(plain(secret or value))}")
+    return DONE
 
 
 def _value(data: dict[str, Any], path: str) -> str:

@@ -106,6 +106,31 @@ async def test_config_says_where_each_value_comes_from(aar, roles, place):
     assert shown["max_retries"] == "3  (default)"
 
 
+async def test_each_flag_has_a_variable_that_the_flag_itself_goes_over(aar, place, roles):
+    place.variables |= {
+        "AAR_FLAG_AGENT": "reader",
+        "AAR_FLAG_SET": "who=me",
+        "AAR_FLAG_OVERRIDE": "timeout=9 max_retries=2",
+        "AAR_FLAG_YES": "true",
+        "AAR_FLAG_LOG_LEVEL": "error",
+    }
+    shown = dict(line.split(" = ", 1) for line in (await aar("config", "--log-level", "info")).out.splitlines())
+    expected = {
+        "agent": '"reader"  (flag)',
+        "timeout": "9.0  (--override)",
+        "max_retries": "2  (--override)",
+        "safety.require_approval_for_writes": "false  (flag)",
+        "log_level": '"info"  (flag)',
+    }
+    assert {name: shown[name] for name in expected} == expected
+    listed = (await aar("config", "--print-env")).out.splitlines()
+    assert {"AAR_FLAG_AGENT=reader", "AAR_FLAG_OVERRIDE='timeout=9 max_retries=2'", "# AAR_FLAG_MODEL="} < set(listed)
+    assert (await aar("version")).code == 0
+    place.variables = {"AAR_FLAG_MAX_STEPS": "many"}
+    done = await aar("config")
+    assert (done.code, done.err.startswith("aar: Invalid value for AAR_FLAG_MAX_STEPS: ")) == (2, True)
+
+
 async def test_tools_says_why_one_is_left_out(aar, roles):
     done = await aar("tools", "--agent", "reader", "--mode", "plan", "--set", "who=me")
     lines = {line.split()[0]: line for line in done.out.splitlines()}

@@ -109,7 +109,21 @@ async def test_a_run_imports_no_package_that_it_does_not_use(place, model, flags
         capture_stderr=True,
     )
     names = set(done.stdout.decode().splitlines()[-1].split())
-    unused = {"asyncio", "rich", "argparse", "openai", "anthropic", "google", "mcp", "acp", "quart", "urwid"}
+    unused = {
+        "asyncio",
+        "rich",
+        "argparse",
+        "openai",
+        "anthropic",
+        "google",
+        "mcp",
+        "acp",
+        "quart",
+        "urwid",
+        "yaml",
+        "jinja2",
+    }
+    unused |= {"aar.roles", "aar.config.agents", "aar.config.overrides", "aar.tools.filtering", "aar.safety.rules"}
     assert unused & names == set()
 
 
