@@ -64,6 +64,7 @@ class FullScreen:
         self._layout = layout
         self._marks = [name for name, is_so in (("verbose", verbose), ("auto", says_yes)) if is_so]
         self._roles = ("", "")  # agent and mode
+        self._shown_config = commands.config
         self._view = View()
         self.header = Header()
         self.footer = Footer()
@@ -175,6 +176,7 @@ class FullScreen:
         if isinstance(event, TurnEnded) and not is_past:
             self.start(self._draw_panels)
         if isinstance(event, ConfigChanged) and not is_past:
+            self._shown_config = self._shown_config.patched(event.patch)
             self._look_at_roles(self.handle)
         self.redraw()
 
@@ -198,6 +200,7 @@ class FullScreen:
     def _renew(self) -> None:
         """Another session, or the same one with nothing said in it, from the beginning."""
         self._view.clear()
+        self._shown_config = self.config
         self.chat.clear()
         self.thinking.clear()
         for part in self._parts:
@@ -209,9 +212,9 @@ class FullScreen:
     def _update(self) -> None:
         """Before each frame."""
         shown = self._board.is_thinking_shown
-        self.header.show(self._view, self.config, self.handle.session_id, shows_thoughts=shown)
+        self.header.show(self._view, self._shown_config, self.handle.session_id, shows_thoughts=shown)
         agent, mode = self._roles
-        self.footer.show(self._view, self.config, self.theme, agent=agent, mode=mode, marks=self._marks)
+        self.footer.show(self._view, self._shown_config, self.theme, agent=agent, mode=mode, marks=self._marks)
 
     def _draw_on(self) -> None:
         """After each frame: what is still to be laid out comes with the next ones."""

@@ -73,7 +73,7 @@ class ApprovalBar(urwid.WidgetWrap[urwid.Widget]):
 
     def rows(self, size: Any, focus: bool = False) -> int:
         self._lay_out(size[0])
-        return 2 + min(MOST_ROWS, len(self._lines))
+        return 2 + min(MOST_ROWS + 1, len(self._lines))
 
     def _lay_out(self, width: int) -> None:
         if width != self._width:
@@ -91,23 +91,20 @@ class ApprovalBar(urwid.WidgetWrap[urwid.Widget]):
 
     @property
     def _last_top(self) -> int:
-        return max(0, len(self._lines) - MOST_ROWS)
+        return max(0, len(self._lines) - MOST_ROWS) if len(self._lines) > MOST_ROWS + 1 else 0
 
     def _refresh(self, said: str = "") -> None:
         more = f"   {self._waiting} more wait" if self._waiting else ""
         name = one_line(self._question.tool_name)
         self._title.set_text([("modal.title", f"Approval required: {name}"), ("dim", more)])
-        self._body.set_text("\n".join(self._lines[self._top : self._top + MOST_ROWS]) or " ")
+        shown = self._lines[self._top : self._top + MOST_ROWS] if self._last_top else self._lines
+        where = [("dim", f"\n  lines {self._top + 1}-{self._top + MOST_ROWS} of {len(self._lines)}: Up, Down")]
+        self._body.set_text(["\n".join(shown) or " ", *(where if self._last_top else [])])
         foot: list[Any] = []
         for at, button in enumerate(self._buttons):
             foot += [(("button.focus" if at == self._chosen else "button"), f"[ {button.label} ]"), "  "]
-        self._foot.set_text([*foot, ("dim", said or self._scrolled())])
+        self._foot.set_text([*foot, ("dim", said)])
         self._invalidate()
-
-    def _scrolled(self) -> str:
-        if not self._last_top:
-            return ""
-        return f"lines {self._top + 1}-{self._top + MOST_ROWS} of {len(self._lines)}, Up, Down"
 
     # --- keys and the mouse ---
 

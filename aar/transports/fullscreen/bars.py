@@ -85,7 +85,8 @@ class Footer(urwid.WidgetWrap[urwid.Widget]):
         if view.is_busy:
             step += f" (turn {view.turn_steps + 1}/{config.max_steps})"
         told = [f"agent: {one_line(agent)}" if agent else "", f"mode: {one_line(mode)}" if mode else ""]
-        told += [_context(view, config), _sandbox(config), "undo" if config.file_snapshots else "", *marks]
+        told += [_thinking(config), _context(view, config), _sandbox(config)]
+        told += ["undo" if config.file_snapshots else "", *marks]
         runs: Markup = [("footer.step", step), " | ", ("footer.theme", f"theme: {one_line(theme.name)}"), " | "]
         for text in filter(None, told):
             runs += [("footer.step", text), " | "]
@@ -94,6 +95,15 @@ class Footer(urwid.WidgetWrap[urwid.Widget]):
     def rows_at(self, columns: int) -> int:
         """Lines that it needs at this width."""
         return self._text.rows((max(1, columns),))
+
+
+def _thinking(config: AgentConfig) -> str:
+    """How much the model is to think, in the words of its provider."""
+    extra = config.resolve_provider().extra
+    level = extra.get("reasoning_effort") or extra.get("thinking_level") or extra.get("thinking_budget")
+    if level is None and isinstance(extra.get("thinking"), dict):
+        level = extra["thinking"].get("budget_tokens") or extra["thinking"].get("type")
+    return f"thinking: {one_line(str(level))}" if level is not None else ""
 
 
 def _context(view: View, config: AgentConfig) -> str:

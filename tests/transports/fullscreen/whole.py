@@ -138,17 +138,18 @@ async def open_whole(
     size: tuple[int, int] = (110, 34),
     theme: Theme | None = None,
     session_id: str = "",
+    tools: tuple[Any, ...] = (),
     **more: Any,
 ) -> AsyncIterator[Whole]:
     """`session_id` goes on with a stored one; further arguments are those of `FullScreen` or `open_test_runtime`."""
-    mine = {name: more.pop(name) for name in ("verbose", "says_yes") if name in more}
+    mine = {name: more.pop(name) for name in ("verbose", "says_yes", "layout") if name in more}
     folder = home / "project"
     folder.mkdir(parents=True, exist_ok=True)
     model = ProviderConfig(name="scripted", model="scripted")
     config = config or AgentConfig(streaming=True, provider=model)
     async with open_test_runtime(provider, config, home=home, **more) as runtime, trio.open_nursery() as nursery:
         sessions = runtime.sessions
-        handle = await (sessions.load(session_id) if session_id else sessions.open(str(folder)))
+        handle = await (sessions.load(session_id) if session_id else sessions.open(str(folder), tools=tools))
         conversation = Conversation(sessions, handle, config)
         conversation.is_new = not session_id
         themes = Themes(home)
