@@ -354,6 +354,24 @@ async def test_ctrl_c_cancels_a_turn_and_at_the_prompt_it_leaves(terminal, model
         assert await screen.end() == 0
 
 
+async def test_questions_are_asked_as_in_a_chat_and_panels_are_as_wide_as_the_window(terminal, model, flags, place):
+    model.calls("write_file", path="a.txt", content="x").says("Done.")
+    async with terminal("tui", *flags) as screen:
+        await screen.until("\r> ")
+        screen.resize(columns=60)
+        await screen.type("write\r")
+        await screen.until(f"╭─ Tool: write_file (step 1) {'─' * 30}╮\n")
+        await screen.until("╭─ Approval Required ─")
+        await screen.until("Allow? [y]es / [n]o / [a]lways: ")
+        await screen.type("y\r")
+        await screen.until(f"╭─ Result: write_file {'─' * 37}╮\n")
+        await screen.until("Done.")
+        await screen.until("\r> ")
+        await screen.type("\x04")
+        assert await screen.end() == 0
+    assert (place.project / "a.txt").read_text() == "x"
+
+
 async def test_a_flag_for_the_theme_wins_and_one_that_nobody_knows_is_told(terminal, model, flags, place) -> None:
     place.configure(tui={"theme": "contrast", "layout": {"welcome": {"visible": False}, "nosuch": {}}})
     model.says("ok")
