@@ -10,15 +10,18 @@ import shutil
 import stat
 import sys
 import sysconfig
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from itertools import product
 from pathlib import Path
+
+import trio
 
 from aar.errors import ConfigError
 from aar.messages.settings import LinuxSandbox as LinuxSettings
 from aar.processes.command import run_command
 from aar.processes.confinement import Confinement, NotConfined, Place
 from aar.safety.sandbox.base import RENDER_ROOM, CommandResult
+from aar.safety.sandbox.git_programs import GitPrograms, changed_note
 from aar.safety.sandbox.landlock import DEVICE, READ, SAFE_SINCE, WRITE, call_filter, landlock_abi, ruleset, within
 from aar.safety.sandbox.temporary import private_folder
 
@@ -28,6 +31,8 @@ INHERITED = ("PATH", "HOME", "TERM", "LANG")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 CAPABILITIES = (0, 1, 3, 4, 6, 7, 10)
 """Of root: those about owners and modes of files, user ids and low ports. None reaches beyond the walls."""
+
+LOOK_SECONDS = 2.0  # for looking at a repository when the command is over or cancelled
 
 PASSING = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EINTR, errno.EIO)
 """What a command beside could bring about: no reason to run one without walls, not even where that is allowed."""
@@ -60,6 +65,7 @@ class LinuxSandbox:
         self._abi = landlock_abi() if abi is None else abi
         self._writable = [self._identified(self.cwd), *self._beside(cwd)]
         self._places = [Place("/", READ & within(self._abi)), *self._devices(), *self._writable]
+        self._git = GitPrograms([self.cwd, cwd])
         self._trouble = self._look_around([*precious, *_own_code()])
         if self._trouble:
             logger.warning("Commands are not held in the workspace: %s", self._trouble)
@@ -93,17 +99,31 @@ class LinuxSandbox:
             )
             return CommandResult(finished.stdout, finished.stderr, finished.exit_code, finished.timed_out)
 
-        async with private_folder() as folder:
-            if not self._abi:
-                return await run(self._without_walls())
-            try:
-                return await run(self._walls(folder))
-            except NotConfined as error:
-                if not self._settings.allow_fallback or error.step == "places" or error.errno in PASSING:
-                    raise
-                self._trouble = str(error.strerror)
-                logger.warning("A command runs without walls, as the settings allow: %s", error.strerror)
+        before, note = await self._programs_of_git(), ""
+        try:
+            async with private_folder() as folder:
+                result = await self._within_walls(run, folder)
+        finally:
+            with trio.move_on_after(LOOK_SECONDS, shield=True):
+                note = changed_note(before, await self._programs_of_git())
+            if note:
+                logger.warning("%s", note)
+        return _with_note(result, note, output_limit) if note else result
+
+    async def _programs_of_git(self) -> dict[str, str]:
+        return await trio.to_thread.run_sync(self._git.look, abandon_on_cancel=True)
+
+    async def _within_walls(self, run: Callable[[Confinement], Awaitable[CommandResult]], folder: str) -> CommandResult:
+        if not self._abi:
             return await run(self._without_walls())
+        try:
+            return await run(self._walls(folder))
+        except NotConfined as error:
+            if not self._settings.allow_fallback or error.step == "places" or error.errno in PASSING:
+                raise
+            self._trouble = str(error.strerror)
+            logger.warning("A command runs without walls, as the settings allow: %s", error.strerror)
+        return await run(self._without_walls())
 
     async def aclose(self) -> None:
         """Nothing to give back."""
@@ -166,6 +186,14 @@ class LinuxSandbox:
             if os.path.commonpath([path, folder]) == path:
                 return f"{folder} lies in {path}, which Aar lives on, so a command could change Aar."
         return ""
+
+
+def _with_note(result: CommandResult, note: str, limit: int) -> CommandResult:
+    """The result with a last line on its standard error, as long as before where it had no room for it."""
+    room = max(0, limit - RENDER_ROOM)
+    stderr = f"{result.stderr.rstrip()}\n{note}\n".lstrip()[-room:]
+    over = len(result.stdout) + len(stderr) - room
+    return result._replace(stdout=result.stdout[max(0, over) :], stderr=stderr)
 
 
 def _link_within(path: str, folders: Collection[str]) -> str:
