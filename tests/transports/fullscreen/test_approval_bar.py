@@ -114,12 +114,18 @@ async def test_only_what_may_be_decided_has_a_button(ask, said, autojump_clock) 
 async def test_long_arguments_are_whole_and_a_scroll_away(ask, autojump_clock) -> None:
     bar = await ask(question(arguments={"content": "\n".join(f"line {number}" for number in range(20))}))
     assert drawn(bar)[1:4] == ["  content:", "  │ line 0", "  │ line 1"]
-    assert drawn(bar)[-1].endswith("lines 1-8 of 21, Up, Down")
+    assert drawn(bar)[-2:] == ["  lines 1-8 of 21: Up, Down", "[ Yes (y) ]  [ No (n) ]  [ Always (a) ]"]
     for key in ("page down", "page down", "up"):
         assert bar.keypress(SIZE, key) is None
-    assert drawn(bar)[1:-1] == [f"  │ line {number}" for number in range(11, 19)]
+    assert drawn(bar)[1:-2] == [f"  │ line {number}" for number in range(11, 19)]
     bar.mouse_event(SIZE, "mouse press", 5, 0, 0, False)
-    assert drawn(bar)[-2] == "  │ line 19"
+    assert drawn(bar)[-3] == "  │ line 19"
+
+
+async def test_what_just_fits_needs_no_scrolling(ask, autojump_clock) -> None:
+    bar = await ask(question(arguments={"content": "\n".join("abcdefgh")}))
+    assert drawn(bar)[1:-1] == ["  content:", *(f"  │ {letter}" for letter in "abcdefgh")]
+    assert bar.keypress(SIZE, "down") == "down"
 
 
 async def test_what_would_hide_something_is_made_visible(ask, autojump_clock) -> None:

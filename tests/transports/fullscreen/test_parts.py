@@ -42,7 +42,7 @@ def desk() -> Desk:
 
 @pytest.mark.covers("FTUI-13")
 async def test_a_tool_runs_once_it_is_allowed_and_the_bar_is_gone(tmp_path, desk, autojump_clock) -> None:
-    async with open_whole(tmp_path, desk.asked_to_pay("tea", "gold"), tools=desk.tools) as whole:
+    async with open_whole(tmp_path, desk.asked_to_pay("tea", "gold"), tools=desk.tools.list_tools()) as whole:
         whole.send("go")
         await whole.until("Approval required: pay", "what: tea")
         await trio.sleep(PAUSE)
@@ -55,7 +55,7 @@ async def test_a_tool_runs_once_it_is_allowed_and_the_bar_is_gone(tmp_path, desk
 
 
 async def test_who_goes_on_typing_while_a_question_comes_up_answers_nothing(tmp_path, desk, autojump_clock) -> None:
-    async with open_whole(tmp_path, desk.asked_to_pay("tea"), tools=desk.tools) as whole:
+    async with open_whole(tmp_path, desk.asked_to_pay("tea"), tools=desk.tools.list_tools()) as whole:
         whole.send("go")
         await whole.until("Approval required")
         whole.type("say yes")
@@ -134,7 +134,7 @@ async def test_a_block_that_is_clicked_can_be_copied(tmp_path, monkeypatch, how,
 
 
 async def test_questions_are_answered_beforehand_when_the_user_said_so(tmp_path, desk, autojump_clock) -> None:
-    async with open_whole(tmp_path, desk.asked_to_pay("tea"), tools=desk.tools, says_yes=True) as whole:
+    async with open_whole(tmp_path, desk.asked_to_pay("tea"), tools=desk.tools.list_tools(), says_yes=True) as whole:
         whole.send("go")
         await whole.until("All done.")
         assert "Approval required" not in whole.text
