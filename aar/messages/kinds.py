@@ -26,6 +26,7 @@ __all__ = [
     "display_only",
     "ephemeral",
     "is_for_people",
+    "is_put_in",
     "kind_of",
     "metadata",
     "rule_of",
@@ -89,6 +90,11 @@ def is_for_people(event: Event) -> bool:
     """Whether it is shown: not what Aar itself has said to the model so that it goes on, and no metadata."""
     is_internal = event.data.get("kind") == "internal" or bool(event.data.get("internal"))
     return rule_of(event).shown != "no" and not is_internal
+
+
+def is_put_in(event: Event) -> bool:
+    """Whether it is told to people as a part of the conversation, and not about what goes on at the moment."""
+    return isinstance(event, Notice) and event.kind in _MARKED and rule_of(event).shown != "no"
 
 
 # --- making them ------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from aar.messages.kinds import (
     display_only,
     ephemeral,
     is_for_people,
+    is_put_in,
     kind_of,
     metadata,
     synthetic,
@@ -194,3 +195,8 @@ def test_nobody_else_tells_kinds_of_messages_apart() -> None:
         if filters.search(line)
     ]
     assert found == []
+
+
+def test_what_is_put_in_for_people_is_told_from_what_is_told_about_the_moment() -> None:
+    notices = [display_only("look"), bookmark("here"), metadata(a=1), Notice(kind="retry", text="once more")]
+    assert [is_put_in(one) for one in notices] == [True, True, False, False]

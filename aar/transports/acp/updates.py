@@ -30,7 +30,7 @@ from aar.messages.events import (
     TurnStarted,
     UserMessage,
 )
-from aar.messages.kinds import is_for_people
+from aar.messages.kinds import is_for_people, is_put_in, rule_of
 from aar.transports.acp.tool_views import (
     Change,
     asked_content,
@@ -142,8 +142,10 @@ class Updates:
                 self._held.append(event)
             case ErrorEvent():
                 self._error = event
-            case Notice() if event.text and not self.replaying:
+            case Notice() if event.text and (not self.replaying or is_put_in(event)):
                 yield self._notice(event)
+            case UserMessage() if "injector" in event.data:
+                yield _chunk("agent_thought_chunk", plain(event.content), event.id)
             case UserMessage() if self.replaying:
                 yield from _said(event)
             case TurnStarted():
@@ -204,7 +206,8 @@ class Updates:
     def _notice(self, notice: Notice) -> Update:
         if self.notices:
             return {"sessionUpdate": "notice", "severity": "warning", "title": plain(notice.text)}
-        kind = "agent_thought_chunk" if notice.kind in _FOR_THOUGHTS else "agent_message_chunk"
+        is_aside = notice.kind in _FOR_THOUGHTS or not rule_of(notice).is_stored
+        kind = "agent_thought_chunk" if is_aside else "agent_message_chunk"
         is_failed = notice.kind == "mcp" and notice.data.get("state") == "failed"
         text = f"MCP setup failed for this session: {notice.text}" if is_failed else notice.text
         return _chunk(kind, plain(text), notice.id)

@@ -16,6 +16,7 @@ from aar.messages.events import (
     AssistantMessage,
     ErrorEvent,
     Event,
+    Notice,
     ReasoningBlock,
     ToolCall,
     ToolResult,
@@ -225,11 +226,13 @@ def _transcript(session_id: str, stored: Any) -> str:
 
 def _told(event: Event, *, limit: int | None) -> str:
     """One event for people; nothing for what only programs want."""
-    from aar.messages.kinds import is_for_people
+    from aar.messages.kinds import is_for_people, is_put_in
 
     match event:
         case UserMessage() if is_for_people(event):
-            title, text = "User", event.content
+            title, text = str(event.data.get("injector", "User")), event.content
+        case Notice() if is_put_in(event):
+            title, text = "Notice", event.text
         case AssistantMessage() if event.content:
             title, text = "Assistant", event.content
         case ReasoningBlock() if event.content:
