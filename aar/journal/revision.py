@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from aar.errors import InvalidMessage, SessionError
 from aar.journal.state import RENAMED
 from aar.journal.transcript import REWOUND, Transcript
+from aar.messages.content import TextBlock
 from aar.messages.events import AssistantMessage, Compacted, Event, Recorded, SessionEvent, TurnStarted, UserMessage
 
 __all__ = ["LONGEST_NAME", "SNAPSHOT", "PastTurn", "dropping", "inserted", "past_turns", "renamed", "rewound_to"]
@@ -44,13 +45,19 @@ def past_turns(records: Iterable[Recorded]) -> list[PastTurn]:
             snapshot = str(event.data.get(SNAPSHOT) or "")
             turns.append(PastTurn("", len(transcript), snapshot, event.timestamp))
         elif isinstance(event, UserMessage) and turns and not turns[-1].said and event.data.get("kind") == "prompt":
-            turns[-1] = replace(turns[-1], said=str(event.data.get("said", event.content)))
+            turns[-1] = replace(turns[-1], said=_typed(event))
         transcript.apply(event, seq=seq)
         if isinstance(event, Compacted):
             turns = [replace(turn, before=None) for turn in turns]
         elif isinstance(event, SessionEvent) and event.action == REWOUND:
             turns = [turn for turn in turns if turn.before is None or turn.before < len(transcript)]
     return turns
+
+
+def _typed(event: UserMessage) -> str:
+    """What somebody typed, without what goes along in front of it."""
+    last = event.parts[-1] if event.parts else None
+    return last.text if isinstance(last, TextBlock) else str(event.data.get("said", event.content))
 
 
 def rewound_to(transcript: Transcript, count: int) -> SessionEvent:

@@ -82,7 +82,8 @@ class Messages:
 
 def _is_for_model(event: Event, *, also_once: bool) -> bool:
     to_model = rule_of(event).to_model
-    return isinstance(event, Compacted) or is_rewind(event) or to_model == "always" or (to_model == "once" and also_once)
+    changes_all = isinstance(event, Compacted) or is_rewind(event)
+    return changes_all or to_model == "always" or (to_model == "once" and also_once)
 
 
 def _shown(event: Event) -> Shown | None:

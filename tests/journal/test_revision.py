@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from aar.errors import InvalidMessage, SessionError
 from aar.journal.revision import dropping, inserted, past_turns, renamed, rewound_to
 from aar.journal.state import Session, fork
+from aar.messages.content import TextBlock
 from aar.messages.events import (
     AssistantMessage,
     Compacted,
@@ -126,6 +127,12 @@ def test_past_turns_are_those_whose_prompts_still_count() -> None:
     session.append(rewound_to(session.transcript, 2))
     session.append(turn("d"))
     assert [(one.said, one.before) for one in past_turns(records(session))] == [("a", 0), ("d", 2)]
+
+
+def test_what_goes_along_with_a_prompt_is_not_what_was_typed() -> None:
+    said = UserMessage.of([TextBlock(text="[File: x]"), TextBlock(text="sum it up")], data={"kind": "prompt"})
+    session = session_of(TurnStarted(), said)
+    assert [one.said for one in past_turns(records(session))] == ["sum it up"]
 
 
 def test_files_can_go_back_before_a_summary_and_messages_cannot() -> None:

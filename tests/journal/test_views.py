@@ -19,6 +19,7 @@ from aar.messages.events import (
     Event,
     Notice,
     ReasoningBlock,
+    SessionEvent,
     ToolCall,
     ToolResult,
     TurnStarted,
@@ -87,6 +88,18 @@ def test_the_table_is_complete_and_cannot_be_changed() -> None:
 
 
 @pytest.mark.covers("AURA-22")
+def test_what_was_taken_back_is_sent_no_more_and_still_shown() -> None:
+    facts = [
+        UserMessage(content="a"),
+        AssistantMessage(content="b"),
+        SessionEvent(action="rewound", data={"messages": 1}),
+    ]
+    messages = Messages(facts)
+    assert [message["content"] for message in messages.for_llm()] == ["a"]
+    assert messages.for_compaction(100) == messages.for_llm()
+    assert [one.text for one in messages.for_display()] == ["a", "b"]
+
+
 def test_a_bookmark_is_a_divider_with_its_label_and_never_sent() -> None:
     messages = Messages([UserMessage(content="before"), bookmark("Chapter 2"), UserMessage(content="after")])
     assert messages.for_display() == [

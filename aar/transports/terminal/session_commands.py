@@ -16,7 +16,7 @@ from aar.conditions import Condition, parse_condition
 from aar.errors import InvalidMessage, StoreUnavailable, ToolError
 from aar.messages.events import AssistantMessage
 from aar.messages.kinds import bookmark
-from aar.revising import PastTurn, Undone, What, drop, exported, insert, rename, turns_of, undo
+from aar.revising import PastTurn, Undone, What, drop, exported, insert, redo, rename, turns_of, undo
 from aar.session_facts import facts_of
 from aar.transports.program.home import home_folder
 from aar.transports.terminal.clipboard import copied
@@ -74,6 +74,12 @@ async def _undo(here: SlashCommands, rest: str) -> Reply:
     return Reply(text="\n".join(_told(done, what)))
 
 
+async def _redo(here: SlashCommands, rest: str) -> Reply:
+    if rest:
+        return Reply(problem="Usage: /redo")
+    return Reply(text="\n".join(_told_files(await redo(here.handle, home_folder()))))
+
+
 def _turns(turns: Sequence[PastTurn]) -> Table:
     rows = [
         (str(number), f"{datetime.fromtimestamp(turn.timestamp):%H:%M}", _what_of(turn), _preview(turn.said))
@@ -94,12 +100,17 @@ def _told(done: Undone, what: str) -> list[str]:
     if what != "files":
         lines.append(f"{_counted(done.messages, 'message')} dropped.")
     if done.before:
-        lines += [f"{_counted(len(done.files), 'file')} brought back."]
-        lines += [f"  {change.what}: {change.path}" for change in done.files[:SHOWN_FILES]]
-        lines += [f"  ... and {len(done.files) - SHOWN_FILES} more"] if len(done.files) > SHOWN_FILES else []
-        lines += [f"What was there is kept as {done.before[:12]}."] if done.files else []
+        lines += _told_files(done)
     elif what == "both":
         lines.append("Files are as they were: none were kept (`file_snapshots` in the settings keeps them).")
+    return lines
+
+
+def _told_files(done: Undone) -> list[str]:
+    lines = [f"{_counted(len(done.files), 'file')} brought back."]
+    lines += [f"  {change.what}: {change.path}" for change in done.files[:SHOWN_FILES]]
+    lines += [f"  ... and {len(done.files) - SHOWN_FILES} more"] if len(done.files) > SHOWN_FILES else []
+    lines += ["/redo makes the files what they were."] if done.files else []
     return lines
 
 
@@ -242,6 +253,7 @@ async def _bookmark(here: SlashCommands, rest: str) -> Reply:
 
 SESSION = (
     SlashCommand(("undo",), "[N [files|messages]]", "Show the turns; with a number, take them back.", _undo),
+    SlashCommand(("redo",), "", "Make the files what they were before the last /undo.", _redo),
     SlashCommand(("drop",), "N", "Take back the newest messages.", _drop),
     SlashCommand(("insert",), "ROLE TEXT", "Put in a message of the user or the assistant.", _insert),
     SlashCommand(("assert",), "CONDITION", "Say whether a condition holds.", _assert),

@@ -97,7 +97,17 @@ async def test_messages_are_dropped_and_inserted(opened: Opened) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["/drop -1", "/drop 1 2", "/drop x", "/insert", "/insert user", "/undo x", "/undo 1 code", "/undo 1 files x"],
+    [
+        "/drop -1",
+        "/drop 1 2",
+        "/drop x",
+        "/insert",
+        "/insert user",
+        "/undo x",
+        "/undo 1 code",
+        "/undo 1 files x",
+        "/redo x",
+    ],
 )
 async def test_what_makes_no_sense_is_answered_with_how_it_is_done(opened: Opened, line: str) -> None:
     async with opened() as slash:
@@ -129,6 +139,9 @@ async def test_undo_takes_back_files_messages_or_both(opened: Opened, project: P
         ]
         assert (project / "a.txt").read_text() == "1"
         assert len(contents(slash)) == 8
+        for content in ("3", "1"):
+            assert (await slash.run("/redo")).text.splitlines()[0] == "1 file brought back."
+            assert (project / "a.txt").read_text() == content
         lines = (await slash.run("/undo 2")).text.splitlines()
         assert lines[:4] == [
             "Back to before: write 1",
@@ -149,6 +162,11 @@ async def test_undo_without_kept_files_takes_back_the_messages_and_says_so(opene
             "2 messages dropped.",
             "Files are as they were: none were kept (`file_snapshots` in the settings keeps them).",
         ]
+
+
+async def test_nothing_can_be_done_again_where_nothing_was_undone(opened: Opened) -> None:
+    async with opened() as slash:
+        assert "no files were brought back" in (await slash.run("/redo")).problem
 
 
 async def test_nothing_is_taken_back_while_a_turn_runs(opened: Opened) -> None:
