@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ MOST_ENTRIES = 50_000  # that are looked at
 SKIPPED = frozenset({"venv", "__pycache__", "node_modules", "dist"})  # and all that begin with a dot
 WIDTH, HEIGHT = 80, 70  # per cent of the screen
 
+_DIRECTIVE = re.compile(r"(Image|File|Path)\[")
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tiff", ".pdf")
 
 
@@ -75,15 +77,19 @@ def _entries(folder: str, most: int) -> list[tuple[str, bool]]:
     return sorted(known)
 
 
-def word_for(name: str) -> str:
+def word_for(name: str, kind: str = "") -> str:
     """What is typed for this file and for nothing else: `@name`, or `@File[my notes]`. Empty when nothing is.
 
-    A file may be called `Bash[...].txt`, and must not become a command by being picked.
+    With a `kind` it is a directive of that kind: empty for `Image` and what is no picture. A file may be called
+    `Bash[...].txt`, and must not become a command by being picked.
     """
+    is_picture = name.lower().endswith(_PICTURES)
+    if kind == "Image" and not is_picture:
+        return ""
     name = f"./{name}" if name.startswith("~") else name
-    if "[" not in name and file_tokens(f"@{name}") == [name]:
+    if not kind and "[" not in name and file_tokens(f"@{name}") == [name]:
         return f"@{name}"
-    word = f"@{'Image' if name.lower().endswith(_PICTURES) else 'File'}[{name}]"
+    word = f"@{kind or ('Image' if is_picture else 'File')}[{name}]"
     try:
         arguments = [one.argument for one in find_directives(word)]
     except InvalidMessage:
@@ -92,7 +98,10 @@ def word_for(name: str) -> str:
 
 
 class FilePicker(urwid.WidgetWrap[urwid.Widget]):
-    """A box with a filter and a list. `pick` gets the name that was picked, or `leave` what was typed until Esc."""
+    """A box with a filter and a list. `pick` gets the word for what was picked, or `leave` what was typed until Esc.
+
+    The filter may begin a directive: after `Image[` only pictures are listed, and what is picked is one.
+    """
 
     def __init__(self, pick: Callable[[str], None], leave: Callable[[str], None]) -> None:
         self._pick = pick
@@ -112,13 +121,22 @@ class FilePicker(urwid.WidgetWrap[urwid.Widget]):
         self._refresh()
 
     def _refresh(self) -> None:
-        wanted = self._filter.edit_text.casefold()
-        matching = [name for name in self._files.names if wanted in name.casefold()]
+        kind, wanted = self._asked
+        matching = [name for name in self._files.names if wanted in name.casefold() and word_for(name, kind)]
         self.shown = matching[:SHOWN]
-        self._walker[:] = [urwid.AttrMap(_Row(name, self._pick), "path", "selected") for name in self.shown]
+        self._walker[:] = [urwid.AttrMap(_Row(name, self._pick_name), "path", "selected") for name in self.shown]
         if self.shown:
             self._walker.set_focus(0)
         self._note.set_text(("dim", self._said(len(matching))))
+
+    @property
+    def _asked(self) -> tuple[str, str]:
+        """The kind of a directive, or none, and what names have in them."""
+        begun = _DIRECTIVE.match(self._filter.edit_text)
+        return (begun[1] if begun else "", self._filter.edit_text[begun.end() if begun else 0 :].casefold())
+
+    def _pick_name(self, name: str) -> None:
+        self._pick(word_for(name, self._asked[0]))
 
     def _said(self, matching: int) -> str:
         if not self._files.names:
@@ -153,11 +171,14 @@ class FilePicker(urwid.WidgetWrap[urwid.Widget]):
             unused = self._frame.keypress(size, key)
         if not is_in_list or self._frame.focus_position == "header":
             self._refresh()
+            typed = self._filter.edit_text
+            if typed == "Bash[" or (key == " " and not self.shown):  # no file is meant
+                self._leave(typed)
         return unused
 
     def _picked(self, place: int) -> None:
         if place < len(self.shown):
-            self._pick(self.shown[place])
+            self._pick_name(self.shown[place])
 
     def mouse_event(self, size: Any, event: str, button: int, col: int, row: int, focus: bool) -> bool | None:
         if event == "mouse press" and button in (4, 5) and self.shown:
@@ -202,9 +223,9 @@ class Picking:
         self._stage.open_modal(picker, width=WIDTH, height=HEIGHT)
         self._stage.start(self._look, picker)
 
-    def _picked(self, name: str) -> None:
+    def _picked(self, word: str) -> None:
         self._stage.close_modal()
-        self._stage.insert(f"{word_for(name)} ")
+        self._stage.insert(f"{word} ")
 
     def _left(self, typed: str) -> None:
         """Then it is no file that was meant: what was typed stands where it would have stood."""

@@ -78,21 +78,20 @@ def test_the_filter_is_any_part_of_the_name_in_any_case(picker) -> None:
 @pytest.mark.covers("FTUI-12")
 def test_down_moves_into_the_list_and_enter_picks(picker, said) -> None:
     press(picker, "down", "down", "enter")
-    assert said == ["picked src/main.py"]
+    assert said == ["picked @src/main.py"]
 
 
 def test_enter_in_the_filter_picks_the_first(picker, said) -> None:
     press(picker, *"src", "enter")
-    assert said == ["picked src/main.py"]
     press(picker, "?", "enter")
-    assert said == ["picked src/main.py"]
+    assert said == ["picked @src/main.py"]
 
 
 def test_up_leads_back_to_the_filter_and_so_does_typing(picker, said) -> None:
     press(picker, "down", "up", *"rea", "down", "down", "d")
     assert press(picker)[0] == "File: read"
     press(picker, "down", "backspace", "enter")
-    assert said == ["picked README.md"]
+    assert said == ["picked @README.md"]
 
 
 @pytest.mark.covers("FTUI-12")
@@ -106,15 +105,31 @@ def test_a_click_picks_what_is_under_it(picker, said) -> None:
     picker.mouse_event(SIZE, "mouse press", 1, 3, 2, True)
     picker.mouse_event(SIZE, "mouse press", 1, 3, 6, True)  # below the last one
     picker.mouse_event(SIZE, "mouse press", 1, 3, 0, True)
-    assert said == ["picked src/main.py"]
+    assert said == ["picked @src/main.py"]
 
 
 @pytest.mark.covers("FTUI-12")
 def test_eighty_are_shown_and_the_others_are_counted(picker) -> None:
-    picker.show(FoundFiles(tuple(f"{number:03}" for number in range(500)), is_cut=True))
-    assert (len(picker.shown), picker.shown[-1]) == (80, "079")
+    picker.show(FoundFiles(tuple(f"{number:03}.txt" for number in range(500)), is_cut=True))
+    assert (len(picker.shown), picker.shown[-1]) == (80, "079.txt")
     text = render_text(picker, (100, 8), strip=True)[-1]
     assert text.startswith("500 files, the first 80 are shown (of the first 500 files)")
+
+
+@pytest.mark.covers("AURA-47")
+def test_what_begins_a_directive_lists_what_it_is_for(picker, said) -> None:
+    picker.show(FoundFiles(("a.txt", "b.png", "c d.JPG", "e.pdf")))
+    press(picker, *"Image[")
+    assert picker.shown == ["b.png", "c d.JPG", "e.pdf"]
+    press(picker, "D", "enter")
+    press(picker, *["backspace"] * 7, *"File[", "a", "enter")
+    assert said == ["picked @Image[c d.JPG]", "picked @File[a.txt]"]
+
+
+def test_a_command_and_a_word_that_is_no_file_leave_the_list(picker, said) -> None:
+    press(picker, *"Bash[")
+    press(picker, *["backspace"] * 5, *"src ", *["backspace"] * 4, *"nobody ")
+    assert said == ["left Bash[", "left src ", "left nobody "]
 
 
 @pytest.mark.parametrize(
