@@ -166,7 +166,11 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
         return super().keypress(size, key)
 
     def _press_in_modal(self, size: tuple[int, int], key: str) -> None:
+        """What is pasted goes into the input all the same: there it is seen, and not lost."""
         assert self._modal is not None
+        if key in ("begin paste", "end paste"):
+            self._places.input.keypress(size, key)
+            return
         if self._w.selectable() and self._modal[0].selectable():
             unused = self._w.keypress(size, key)
             if unused is None:

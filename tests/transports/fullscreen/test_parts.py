@@ -139,3 +139,24 @@ async def test_questions_are_answered_beforehand_when_the_user_said_so(tmp_path,
         await whole.until("All done.")
         assert "Approval required" not in whole.text
     assert desk.done == ["tea"]
+
+
+async def test_what_is_pasted_over_an_open_list_goes_into_the_input_in_its_order(tmp_path, autojump_clock) -> None:
+    async with open_whole(tmp_path) as whole:
+        whole.press("ctrl g")
+        await whole.until("Log:")
+        whole.paste("first ")
+        whole.press("esc")
+        await whole.until("first", gone="Log:")
+        whole.paste("second")
+        await whole.until("first second")
+
+
+async def test_what_is_pasted_while_a_question_is_open_answers_nothing(tmp_path, desk, autojump_clock) -> None:
+    async with open_whole(tmp_path, desk.asked_to_pay("tea"), tools=desk.tools.list_tools()) as whole:
+        whole.send("go")
+        await whole.until("Approval required")
+        await trio.sleep(PAUSE)
+        whole.paste("y")
+        await whole.until("1 y", "Approval required")
+    assert desk.done == []
