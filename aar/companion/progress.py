@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ Mood = Literal["happy", "sleeping", "focused", "thinking", "excited", "stressed"
 LEVELS = (0, 5, 15, 30, 50)  # tool calls at which levels 1 to 5 begin
 TICK = 0.4  # seconds, for what is read from a journal
 CELEBRATION = 8  # ticks
+RECENT = 200  # events that a mood may come from
 SLEEPS_AFTER = 60  # ticks in which nothing happens
 MANY_DIRTY_FILES = 5
 BASELINE = "companion_baseline"  # in a session's metadata: what was there before its first fact
@@ -99,23 +100,29 @@ class Companion:
         """It has looked at the git folder, which wakes nobody."""
         return replace(self, dirty=count)
 
-    def at_rest(self) -> Companion:
-        """The same progress with nothing going on, as when an old session is opened."""
-        return replace(self, doing=None, quiet=0, joy=0)
-
     def as_baseline(self) -> dict[str, int]:
         """What a session that continues this one keeps in its metadata as `companion_baseline`."""
         return {"steps": self.steps, "errors": self.errors}
 
     @classmethod
-    def of(cls, events: Iterable[Event], metadata: Mapping[str, Any] | None = None) -> Companion:
+    def of(cls, events: Sequence[Event], metadata: Mapping[str, Any] | None = None) -> Companion:
         """As it is right after these events of a session, on top of the baseline in its metadata."""
-        companion = cls(*_baseline((metadata or {}).get(BASELINE)))
+        companion = cls.resting(events[:-RECENT], metadata)
         then = 0.0
-        for event in events:
-            companion = companion.ticked(max(0, int((event.timestamp - then) / TICK))).after(event)
-            then = event.timestamp
+        for event in events[-RECENT:]:
+            if count := int((event.timestamp - then) / TICK):
+                companion = companion.ticked(max(0, count))
+            companion, then = companion.after(event), event.timestamp
         return companion
+
+    @classmethod
+    def resting(cls, events: Iterable[Event], metadata: Mapping[str, Any] | None = None) -> Companion:
+        """With the progress of these events, and nothing going on: as when an old session is opened."""
+        steps, errors = _baseline((metadata or {}).get(BASELINE))
+        for event in events:
+            steps += isinstance(event, ToolCall)
+            errors += isinstance(event, ErrorEvent)
+        return cls(steps, errors)
 
 
 def level_of(steps: int) -> int:

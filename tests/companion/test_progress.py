@@ -103,9 +103,10 @@ def test_after_sixty_quiet_ticks_it_sleeps_and_anything_wakes_it() -> None:
 @pytest.mark.covers("EXT-24")
 def test_a_session_brings_its_calls_and_errors_and_what_went_before_them() -> None:
     events = [CALL, CALL, ErrorEvent(message="no"), AssistantMessage(content="done")]
-    assert Companion.of(events).at_rest() == Companion(steps=2, errors=1)
+    assert Companion.resting(events) == Companion(steps=2, errors=1)
     metadata = {"companion_baseline": Companion(steps=40, errors=2).as_baseline()}
-    assert Companion.of(events, metadata).at_rest() == Companion(steps=42, errors=3)
+    assert Companion.resting(events, metadata) == Companion(steps=42, errors=3)
+    assert [Companion.of(events, metadata).steps, Companion.of(events, metadata).errors] == [42, 3]
     assert Companion.of([], {"companion_baseline": 7}).steps == 7
 
 
@@ -118,6 +119,11 @@ def test_a_celebration_that_is_long_over_is_not_taken_up_again() -> None:
     early = [ToolCall(tool_name="x", timestamp=100.0 + at) for at in range(5)]
     assert Companion.of(early).mood == "level_up"
     assert Companion.of([*early, ErrorEvent(message="no", timestamp=200.0)]).mood == "stressed"
+
+
+def test_all_of_a_long_session_counts() -> None:
+    companion = Companion.of([*[CALL] * 300, ErrorEvent(message="no"), *[CALL] * 300, TurnEnded()])
+    assert (companion.steps, companion.errors, companion.mood) == (600, 1, "happy")
 
 
 @given(st.lists(st.sampled_from([CALL, ErrorEvent(message="no"), StreamChunk(text="a"), TurnEnded()]), max_size=70))

@@ -49,7 +49,7 @@ class CompanionBadge:
         """With the progress of the session, at rest."""
         records = self._stage.handle.records()
         self._known = records[-1].seq if records else 0
-        return Companion.of((record.event for record in records), self._stage.handle.metadata).at_rest()
+        return Companion.resting((record.event for record in records), self._stage.handle.metadata)
 
     async def _animate(self) -> None:
         while True:
