@@ -87,6 +87,16 @@ class EditedLine:
             self._insert("".join(c for c in key if c == "\t" or unicodedata.category(c) != "Cc"))
         self._pasted = key
 
+    @property
+    def is_pasting(self) -> bool:
+        """Whether keys are text for now."""
+        return self._pasted is not None
+
+    def put(self, start: int, text: str) -> None:
+        """Let `text` stand in the place of what is between `start` and the cursor."""
+        self.text = self.text[:start] + text + self.text[self.cursor :]
+        self.cursor = start + len(text)
+
     def new_line(self) -> None:
         self._insert("\n")
 

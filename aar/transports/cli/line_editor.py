@@ -11,7 +11,7 @@ import os
 import signal
 import termios
 import unicodedata
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import trio
@@ -20,19 +20,28 @@ from aar.transports.cli.editing import EditedLine, Pressed, keys_in
 from aar.transports.cli.lines import Lines
 from aar.transports.program.screen import Screen
 from aar.transports.program.signals import obey
+from aar.transports.terminal.completing import Completion, common_beginning
 
 __all__ = ["LineEditor"]
 
 _KEPT = 500  # lines of history
+_SHOWN_CHOICES = 40  # of what may follow
 _LOCAL, _CHARACTERS = 3, 6  # places among the attributes of a terminal
 _MARKS_PASTES, _MARKS_NO_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 _SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP, signal.SIGQUIT)
 
 
+Completer = Callable[[str], Awaitable[Completion | None]]
+"""What may follow the text before the cursor, for the Tab key."""
+
+
 class LineEditor:
     """For a terminal that can move its cursor. The history lives as long as this object and is written nowhere."""
 
-    def __init__(self, lines: Lines, screen: Screen, history: Sequence[str] = ()) -> None:
+    def __init__(
+        self, lines: Lines, screen: Screen, history: Sequence[str] = (), completer: Completer | None = None
+    ) -> None:
+        self._completer = completer
         self._lines = lines
         self._screen = screen
         self._history: list[str] = []
@@ -85,6 +94,8 @@ class LineEditor:
         while text := await self._lines.read_typed():
             keys, begun = keys_in(begun + text)
             for place, key in enumerate(keys):
+                if key == "\t" and not line.is_pasting and await self._complete(line, drawing):
+                    continue
                 pressed = line.press(key)
                 if pressed in (Pressed.ENTER, Pressed.END):
                     self._lines.put_back("".join(keys[place + 1 :]) + begun)
@@ -94,6 +105,21 @@ class LineEditor:
                     await drawing.clear()
             await drawing.draw()
         return Pressed.END
+
+    async def _complete(self, line: EditedLine, drawing: _Drawing) -> bool:
+        """Add what all choices have in common, or show them. Whether there was any."""
+        if self._completer is None:
+            return False
+        found = await self._completer(line.text[: line.cursor])
+        if found is None:
+            return False
+        added = common_beginning(found.choices)
+        if len(added) > line.cursor - found.start or len(found.choices) == 1:
+            line.put(found.start, added)
+        else:
+            more = ["..."] if len(found.choices) > _SHOWN_CHOICES else []
+            await drawing.show("  ".join([*found.choices[:_SHOWN_CHOICES], *more]))
+        return True
 
 
 async def _watch(signals: AsyncIterator[int], mode: _KeyMode, drawing: _Drawing) -> None:
@@ -177,6 +203,12 @@ class _Drawing:
         codes += f"{_up(last - row)}\r" + (f"\x1b[{at}C" if at else "") if (row, at) != (last, column) else ""
         self._shown, self._rows_below = before, last - row
         await self._screen.draw(codes, whole)
+
+    async def show(self, text: str) -> None:
+        """Something below the line, which is drawn anew below that."""
+        await self.finish(newline=True)
+        await self._screen.tell(f"{text}\n")
+        self._shown, self._rows_below = "", 0
 
     async def clear(self) -> None:
         self._shown = self._prompt

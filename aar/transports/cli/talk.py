@@ -16,6 +16,7 @@ from aar.display import plain
 from aar.errors import AarError, ClientGone
 from aar.groups import leaves
 from aar.messages.events import Recorded, UserMessage
+from aar.runtime import reading_rule
 from aar.transports.cli.approve import Approver
 from aar.transports.cli.beside import Others, said_by_others
 from aar.transports.cli.line_editor import LineEditor
@@ -26,6 +27,7 @@ from aar.transports.cli.turn import TurnView, questions_shown, take_turn
 from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import sentence
 from aar.transports.terminal.attaching import with_files
+from aar.transports.terminal.completing import Completion, complete, names_in
 from aar.transports.terminal.expanding import has_directives, typed_prompt, words_about
 from aar.transports.terminal.slash import Effect, Inputs, Reply, SlashCommands
 
@@ -124,7 +126,12 @@ class Talk:
         """Only for people, on a terminal that can do more than print."""
         if not (self._lines.is_terminal and self._screen.is_live):
             return None
-        return LineEditor(self._lines, self._screen, _said(self._handle))
+        return LineEditor(self._lines, self._screen, _said(self._handle), self._completion)
+
+    async def _completion(self, before: str) -> Completion | None:
+        rule = reading_rule(self._conversation.config, self._handle.cwd)
+        names = names_in(self._handle.cwd, rule)
+        return await trio.to_thread.run_sync(complete, before, names, abandon_on_cancel=True)
 
     async def _read(self) -> str | None:
         await self._screen.start_line()

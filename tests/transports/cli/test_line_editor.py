@@ -177,3 +177,23 @@ async def test_a_terminal_that_cannot_move_its_cursor_edits_its_lines_itself(ter
         await screen.type("\x04")
         assert await screen.end() == 0
     assert "\x1b" not in screen.raw
+
+
+@pytest.mark.covers("AURA-47")
+async def test_tab_adds_what_a_directive_may_go_on_with(terminal, model, flags, place):
+    for name in ("shot.png", "shop.txt", "sheet.png"):
+        place.write(name, "x")
+    model.says("One.").says("Two.")
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type("@Pa\tsh\t")  # to what the choices have in common, which is here already
+        await screen.until("sheet.png]  shop.txt]  shot.png]")
+        await screen.type("op\t now\tthen\r")
+        await screen.until("One.")
+        await screen.until("> ")
+        await screen.type(f"{PASTE}@Pa\t{END}\r")
+        await screen.until("Two.")
+        await screen.until("> ")
+        await screen.type("\x04")
+        assert await screen.end() == 0
+    assert said(model) == ["shop.txt now\tthen", "@Pa"]
