@@ -23,8 +23,7 @@ SWEEP_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
 
-ANSWER_SECONDS = 30.0  # that a keeper may take to fork: it, or the guard, may be stopped again and again
-START_SECONDS = 1.0  # and then to say whether the command runs
+START_SECONDS = 1.0  # that a keeper may take to say whether a forked command runs
 
 
 class ProcessStatistics(NamedTuple):
@@ -92,10 +91,10 @@ class Process:
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
         while not (self._running or self._failure or self._closed):
-            with trio.move_on_after(START_SECONDS if self.pid else ANSWER_SECONDS) as wait:
+            with trio.move_on_after(START_SECONDS if self.pid else float("inf")) as wait:
                 await self._readable()
             if wait.cancelled_caught:
-                break  # once it has been forked, it may have stopped its keeper before that could say more
+                break  # it has been forked, and may have stopped its keeper before that could say more
             self._read_nowait()
         if self._failure is not None:
             step, number = self._failure

@@ -4,7 +4,6 @@ import marshal
 import os
 import signal
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import trio
 
 from aar.processes.command import run_command
 from aar.processes.group import open_process
-from aar.processes.guard import Guard, open_guard
+from aar.processes.guard import open_guard
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -138,20 +137,3 @@ async def test_a_command_whose_caller_has_left_before_it_could_start_is_not_run(
             said = [line async for line in trio.SocketStream(trio.socket.from_stdlib_socket(ours))]
     os.close(nothing)
     assert b"".join(said) == b"gone\n"
-
-
-async def test_a_keeper_that_never_answers_is_not_waited_for_without_end(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
-) -> None:
-    kept: list[int] = []
-
-    async def hold(_: Guard, descriptors: Sequence[int]) -> None:
-        kept.extend(map(os.dup, descriptors))
-
-    monkeypatch.setattr(Guard, "request_keeper", hold)
-    began = trio.current_time()
-    with pytest.raises(BlockingIOError, match="keeper did not answer"):
-        await say("never")
-    assert 30 <= trio.current_time() - began < 35
-    for descriptor in kept:
-        os.close(descriptor)
