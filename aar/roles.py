@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import trio
 
-from aar.config.agents import Entity, Facts, Library, Switch, Whole, homes_of, load, switched, whole
+from aar.config.agents import Entity, Facts, FileKeyed, Library, Switch, Whole, homes_of, load, switched, whole
 from aar.config.agents.homes import SourceFile
 from aar.config.agents.loading import Part
+from aar.config.agents.templates import render
 from aar.errors import ConfigError
 from aar.messages.settings import AgentConfig, ToolConfig
 from aar.tools.filtering import left_out
@@ -30,10 +31,13 @@ __all__ = [
     "Role",
     "Roles",
     "content_of",
+    "filled_command",
+    "offered_tools",
     "read_library",
     "resolve",
     "roles_of_session",
     "trust_role",
+    "why_left_out",
 ]
 
 Role = Literal["agent", "mode"]
@@ -132,6 +136,32 @@ def _found(file: SourceFile) -> Any:
     from aar.extensions.finding import Found
 
     return Found(file.name, "project", str(file.path), file.project)
+
+
+def filled_command(known: FileKeyed[Entity], name: str, rest: str, cwd: str) -> str:
+    """The text of a command with `{{ arguments }}` filled in; where it does not ask for them they come at the end.
+
+    A file of a project that is not trusted stands as it is. Raises `ConfigError`.
+    """
+    command = whole(known, name)
+    variables = {"arguments": rest, "words": _words(rest), "workspace": cwd}
+    texts, is_used = [], False
+    for one in command.texts:
+        is_used = is_used or (not command.is_foreign and any(key in one.text for key in ("arguments", "words")))
+        texts.append(one.text if command.is_foreign else render(one.text, variables, one.source, one.line))
+    if rest and not is_used:
+        texts.append(rest)
+    return "\n\n".join(texts)
+
+
+def _words(text: str) -> list[str]:
+    """As a shell splits them; with quotes that are not closed, at the blanks."""
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 # --- tools ------------------------------------------------------------------------------------

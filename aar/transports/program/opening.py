@@ -90,6 +90,11 @@ class Conversation:
         return self.config.resolve_provider().label
 
     @property
+    def has_roles(self) -> bool:
+        """Whether `roles` can be asked for."""
+        return self._make_roles is not None
+
+    @property
     def roles(self) -> Roles:
         """The agents and modes that this session may switch to. Raises `ConfigError` where there can be none."""
         if self._roles is None:

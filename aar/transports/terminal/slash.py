@@ -140,7 +140,9 @@ class SlashCommands:
         self._theme = theme
 
     async def run(self, line: str) -> Reply:
-        """Do what `line`, which begins with a slash, asks for. Names are looked up here first, then among extensions.
+        """Do what `line`, which begins with a slash, asks for.
+
+        Names are looked up here first, then among extensions, then among the files in `commands`.
 
         Whatever goes wrong is in the reply. A command of an extension runs until it is done, or until this is
         cancelled.
@@ -152,16 +154,32 @@ class SlashCommands:
                 return await command.answer(self, rest.strip())
             if name.lower() in {one.name for one in await self.handle.commands()}:
                 return Reply(text=await self.handle.run_command(name, rest) or "")
+            from aar.transports.terminal.file_commands import one_input, prompt_of
+
+            prompt = await prompt_of(self.conversation, name, rest.strip())
         except AarError as error:
             return Reply(problem=sentence(error))
+        if prompt is not None:
+            return Reply(inputs=Inputs(one_input(prompt), are_typed=False))
         return Reply(problem=f"Unknown command: {line}", table=await self.listing())
 
     async def listing(self) -> Table:
-        """All commands, those of extensions last."""
+        """All commands; after ours those of extensions, then those that are files."""
         own = [(command.usage, command.about) for command in self._commands]
         theirs = [(f"/{one.name}", one.description) for one in await self.handle.commands()]
         shadowed = {f"/{name}" for name in self._by_name}
-        return Table("Commands", (), (*own, *(row for row in theirs if row[0] not in shadowed)))
+        theirs = [row for row in theirs if row[0] not in shadowed]
+        files = [row for row in await self._files() if row[0] not in {*shadowed, *(name for name, _ in theirs)}]
+        return Table("Commands", (), (*own, *theirs, *files))
+
+    async def _files(self) -> list[tuple[str, str]]:
+        from aar.transports.terminal.file_commands import file_commands
+
+        try:
+            found = await file_commands(self.conversation)
+        except ConfigError as error:
+            return [("commands", f"cannot be read: {error}")]
+        return [(f"/{name.lower()}", one.description) for name, one in found.items() if not one.is_hidden]
 
 
 def harmless(table: Table) -> Table:

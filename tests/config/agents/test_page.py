@@ -8,6 +8,7 @@ from pathlib import Path
 from aar.config.agents import Facts, Home, load, switched, whole
 from aar.config.agents.entities import _KEYS
 from aar.messages.settings import AgentConfig
+from aar.roles import filled_command
 
 PAGE = (Path(__file__).parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
 FILE = re.compile(r"^```markdown (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -17,7 +18,7 @@ def test_every_example_of_the_page_works(home, write):
     files = FILE.findall(PAGE)
     for name, text in files:
         write(f"home/{name}", text)
-    library = load({"agents", "modes"}, [Home(home)])
+    library = load({"agents", "modes", "commands"}, [Home(home)])
     assert sorted([*library.agents, *library.modes]) == ["base", "careful", "fast", "plan", "reviewer"]
     configs = {
         name: switched(AgentConfig(), whole(library.agents, name), whole(library.modes, "plan"), Facts("/w")).config
@@ -25,6 +26,9 @@ def test_every_example_of_the_page_works(home, write):
     }
     assert configs["fast"].resolve_provider().label == "generic/small"
     assert configs["careful"].safety.deny == ["bash:git push*"]
+    assert filled_command(library.commands, "Review", "a 'b c'", "/w") == "Review a, then b c."
+    assert filled_command(library.commands, "review", "it's", "/w") == "Review it's."
+    assert filled_command(library.commands, "review", "", "/w") == "Review what has changed."
     assert configs["reviewer"].prompts["agent"].startswith("You review changes in /w.")
     assert configs["reviewer"].tools.filters["mode"] == ["!write_file", "!edit_file", "!bash"]
 

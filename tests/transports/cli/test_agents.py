@@ -239,3 +239,31 @@ async def test_a_file_that_is_edited_while_chatting_holds_from_the_next_message(
         await screen.type("/quit\r")
         assert await screen.end() == 0
     assert [prompt_of(request).endswith("You write.") for request in model.requests] == [False, True, True]
+
+
+# --- commands that are files --------------------------------------------------------------------
+
+
+async def test_a_file_of_commands_is_a_prompt_with_what_is_typed_behind_its_name(aar, model, flags, roles, place):
+    roles("commands/Review.md", "---\ndescription: Looks at files.\n---\nReview {{ words | join(' and ') }} @a.txt.")
+    roles("commands/status.md", "Never sent.")
+    place.write(".aar/commands/theirs.md", "Say {{ hello }}.")
+    place.write("a.txt", "alpha")
+    model.says("ok")
+    lines = ["/review 'x y' z", "/theirs now", "/status", "/help", "/nothing"]
+    done = await aar("chat", *flags, stdin="\n".join(lines) + "\n")
+    said = [request["messages"][-1]["content"] for request in model.requests]
+    assert "Review x y and z ." in str(said[0])
+    assert "alpha" in str(said[0])
+    assert said[1:] == ["Say {{ hello }}.\n\nnow"]
+    shown = " ".join(done.err.split())
+    assert "/review Looks at files." in shown
+    assert "/theirs" in shown
+    assert "Unknown command: /nothing" in shown
+
+
+async def test_a_command_whose_file_is_wrong_is_told(aar, model, flags, roles, place):
+    roles("commands/bad.md", "---\nnope: 1\n---\nx")
+    done = await aar("chat", *flags, stdin="/bad\n/help\n")
+    assert model.requests == []
+    assert done.err.count(f"{place.home}/commands/bad.md:2: unknown key") == 2
