@@ -262,7 +262,8 @@ class _Extending:
 
         if self._loader is None:
             self._loader = Loader(self._home, self._start)
-        loaded, problems = await self._loader.load(cwd, builtin=wanted)
+        told = config.extensions
+        loaded, problems = await self._loader.load(cwd, builtin=wanted, include=told.include, exclude=told.exclude)
         return additions_of(loaded, journal, config, problems)
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -286,7 +287,8 @@ async def brought_by_extensions(config: AgentConfig, toolbox: ToolRegistry, *, h
         return Brought()
     from aar.extensions.looking import load_extensions
 
-    loaded, problems = await load_extensions(home, cwd, builtin=wanted)
+    told = config.extensions
+    loaded, problems = await load_extensions(home, cwd, builtin=wanted, include=told.include, exclude=told.exclude)
     found = [one.api for one in loaded if one.api is not None]
     tools = {spec.name: spec for one in found for spec in one.tools}
     refused = add_tools(toolbox, tools.values(), config)

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["GROUP", "ExtensionFolder", "extension_folders", "has_entry_points", "may_have_extensions", "site_folders"]
+__all__ = [
+    "GROUP",
+    "ExtensionFolder",
+    "extension_folders",
+    "has_entry_points",
+    "is_wanted",
+    "may_have_extensions",
+    "site_folders",
+]
 
 GROUP = "aar_extensions"  # of entry points, by which installed packages say that they bring an extension
 
@@ -39,6 +47,13 @@ def may_have_extensions(home: Path, cwd: str | Path) -> bool:
 def has_entry_points(cwd: str | Path) -> bool:
     """Whether an installed package says that it brings an extension. Blocking."""
     return any(_entry_points(cwd))
+
+
+def is_wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
+    """Whether an extension of this name may be loaded, as patterns of names say."""
+    from fnmatch import fnmatchcase  # with the first extension
+
+    return any(fnmatchcase(name, one) for one in include) and not any(fnmatchcase(name, one) for one in exclude)
 
 
 def site_folders(cwd: str | Path) -> Sequence[str]:

@@ -24,12 +24,12 @@ _ADDRESS_NAME = re.compile(r"(?:^|_)(?:ur[il]|endpoint|address|proxy)$", re.IGNO
 
 def masked(config: AgentConfig) -> dict[str, Any]:
     """All settings as plain data, with keys, header values and passwords shown as asterisks."""
-    return _changed(config, _mask, MASK)
+    return _changed(config, _mask, _mask_extra, MASK)
 
 
 def without_keys(config: AgentConfig) -> dict[str, Any]:
     """All settings as plain data without any secret: what a session records. Loads as settings again."""
-    return _changed(config, _strip, "")
+    return _changed(config, _strip, _strip_extra, "")
 
 
 def secret_values(config: AgentConfig) -> list[str]:
@@ -37,6 +37,7 @@ def secret_values(config: AgentConfig) -> list[str]:
     found: set[str] = set()
     for provider in _providers(config):
         found.update(_secrets_in(provider))
+    found.update(_in_extra({"settings": config.extensions.settings, "local": config.extensions.local}))
     found.update(_in_address(config.safety.sandbox.wsl.rootfs_url))
     return sorted((value for value in found if len(value) >= 4), key=lambda value: (-len(value), value))
 
@@ -130,11 +131,17 @@ def _address(address: str, mask: str) -> str:
     return _BARE_QUERY.sub(mask, _QUERY_VALUE.sub(rf"\1{mask}", address))
 
 
-def _changed(config: AgentConfig, change: Callable[[dict[str, Any]], dict[str, Any]], mask: str) -> dict[str, Any]:
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def _changed(config: AgentConfig, change: Change, change_extra: Change, mask: str) -> dict[str, Any]:
     data = config.model_dump(mode="json")
     if isinstance(data["provider"], dict):
         data["provider"] = change(data["provider"])
     data["providers"] = {name: change(provider) for name, provider in data["providers"].items()}
+    for told in (data["extensions"]["settings"], data["extensions"]["local"], data["shell_hooks"]):
+        for name, values in told.items():
+            told[name] = change_extra(values) if isinstance(values, dict) else values
     wsl = data["safety"]["sandbox"]["wsl"]
     wsl["rootfs_url"] = _address(wsl["rootfs_url"], mask)
     return data

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import trio
@@ -23,6 +24,7 @@ from aar.tools.registry import ToolContext, ToolSpec
 from aar.tools.schema import context_parameter, infer_schema
 
 __all__ = [
+    "API_VERSION",
     "EVENTS",
     "HOOK_TIMEOUT",
     "Asked",
@@ -55,6 +57,9 @@ EVENTS = (
 )
 
 HOOK_TIMEOUT = 9.0  # seconds; a little less than a turn gives its hooks, so that it can be said whose it was
+
+API_VERSION = 1
+"""An extension that is written for another one says so, by an `AAR_API` in its module, and is not loaded."""
 
 _COMMAND = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _TOOL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -99,7 +104,8 @@ class ExtensionContext:
 
     `session` is a copy of what is known now, the caller's own; each look makes a new one. `signal` is set when nobody
     waits for the outcome any more: for functions that run in a thread and cannot be cancelled. `call` is what a tool
-    may use of its session besides (`report`, `run_command`, `paths`), and `None` elsewhere.
+    may use of its session besides (`report`, `run_command`, `paths`), and `None` elsewhere. `settings` are the
+    extension's own: its defaults, what the user's settings say, and what they say for this folder, the last first.
     """
 
     config: AgentConfig
@@ -108,6 +114,7 @@ class ExtensionContext:
     cwd: str
     _facts: Callable[[], SessionFacts] = field(repr=False)
     call: ToolContext | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def session(self) -> Session:
@@ -132,6 +139,7 @@ class Contributions(NamedTuple):
     prompt: tuple[str, ...]
     injectors: tuple[Asked, ...] = ()
     panels: tuple[ExtensionPanel, ...] = ()
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
 
 class ExtensionAPI:
@@ -146,6 +154,7 @@ class ExtensionAPI:
         self._commands: dict[str, ExtensionCommand] = {}
         self._prompt: list[str] = []
         self._injectors: list[Asked] = []
+        self._defaults: dict[str, Any] = {}
         self._panels: dict[str, ExtensionPanel] = {}
         self._is_open = True
 
@@ -267,6 +276,11 @@ class ExtensionAPI:
             raise ExtensionError(f"{name!r} is no name for a panel: letters, digits, _ and -")
         self._panels[name.lower()] = ExtensionPanel(name.lower(), renderer)
 
+    def defaults(self, **settings: Any) -> None:
+        """The settings of the extension, each with what holds when the user says nothing; see `ctx.settings`."""
+        self._check_open()
+        self._defaults.update(settings)
+
     def append_system_prompt(self, text: str) -> None:
         """Add a part to the system prompt of each session. May be called again."""
         self._check_open()
@@ -281,7 +295,8 @@ class ExtensionAPI:
         self._is_open = False
         hooks = {event: tuple(handlers) for event, handlers in self._hooks.items()}
         commands, panels = tuple(self._commands.values()), tuple(self._panels.values())
-        return Contributions(hooks, tuple(self._tools), commands, tuple(self._prompt), tuple(self._injectors), panels)
+        injectors, prompt = tuple(self._injectors), tuple(self._prompt)
+        return Contributions(hooks, tuple(self._tools), commands, prompt, injectors, panels, self._defaults)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -24,7 +24,7 @@ from aar.messages.base import new_turn_id
 from aar.messages.content import TextBlock
 from aar.messages.events import ToolCall, ToolResult, UserMessage
 from aar.messages.provider import History, ProviderRequest, ProviderResponse
-from aar.messages.settings import AgentConfig
+from aar.messages.settings import AgentConfig, merge_patch
 from aar.messages.tools import ToolOutcome
 from aar.tools.registry import ToolContext, ToolSpec
 from aar.tools.schema import context_parameter
@@ -59,7 +59,7 @@ def additions_of(
         prompt=tuple(text for one in bound for text in one.api.prompt),
         commands=tuple(commands.values()),
         observers=tuple(observer for one in bound for observer in one.observers()),
-        problems=tuple(problems),
+        problems=(*problems, *(problem for one in bound for problem in one.unknown_settings())),
     )
 
 
@@ -76,7 +76,7 @@ class _View:
     def __init__(self, journal: Journal, base: AgentConfig) -> None:
         self.journal = journal
         self.cwd = str(journal.session.metadata.get("cwd", ""))
-        self._base = base
+        self.base = base
         self._patch: dict[str, Any] = {}
         self._config = base
 
@@ -84,7 +84,7 @@ class _View:
     def config(self) -> AgentConfig:
         patch = self.journal.session.patch
         if patch is not self._patch:
-            self._patch, self._config = patch, self._base.patched(patch) if patch else self._base
+            self._patch, self._config = patch, self.base.patched(patch) if patch else self.base
         return self._config
 
     def facts(self) -> SessionFacts:
@@ -104,9 +104,28 @@ class _Bound(NamedTuple):
         """For one call; its signal is set when the block is left."""
         signal, view = trio.Event(), self.view
         try:
-            yield ExtensionContext(view.config, signal, self.loaded.logger, view.cwd, view.facts, call_context)
+            yield ExtensionContext(
+                view.config, signal, self.loaded.logger, view.cwd, view.facts, call_context, self.settings()
+            )
         finally:
             signal.set()
+
+    def settings(self) -> dict[str, Any]:
+        """Of those that the session was opened with: a client that changes settings must not loosen a guard."""
+        told, name = self.view.base.extensions, self.loaded.found.name
+        here = told.local.get(self.view.cwd, {}).get(name, {})
+        merged: dict[str, Any] = merge_patch(merge_patch(dict(self.api.defaults), told.settings.get(name, {})), here)
+        return merged
+
+    def unknown_settings(self) -> list[str]:
+        """A sentence for each setting that the extension does not have."""
+        known = set(self.api.defaults)
+        name = self.loaded.found.name
+        return [
+            f"Extension {name!r} has no setting {key!r}. It has: {', '.join(sorted(known)) or 'none'}."
+            for key in self.settings()
+            if key not in known
+        ]
 
     async def ask(self, event: str, handler: Callable[..., Any], payload: Any) -> Any:
         """Call a handler. Raises `ExtensionError`."""

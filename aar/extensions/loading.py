@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -12,9 +13,9 @@ from typing import Any, NamedTuple
 
 import trio
 
-from aar.config.extensions import GROUP
+from aar.config.extensions import GROUP, is_wanted
 from aar.errors import AarError, ExtensionError
-from aar.extensions.api import Contributions, ExtensionAPI
+from aar.extensions.api import API_VERSION, Contributions, ExtensionAPI
 from aar.extensions.bus import EventBus
 from aar.extensions.calling import call_within
 from aar.extensions.finding import BUILTIN, Found, find_extensions, in_force
@@ -66,12 +67,14 @@ class Loader:
         for modules in self._modules:
             modules.close()
 
-    async def load(self, cwd: str, *, builtin: Sequence[str] = ()) -> tuple[list[Loaded], list[str]]:
+    async def load(
+        self, cwd: str, *, builtin: Sequence[str] = (), include: Sequence[str] = ("*",), exclude: Sequence[str] = ()
+    ) -> tuple[list[Loaded], list[str]]:
         """Those that are in force in this folder, in the order of their tiers, and what people should be told.
 
-        `builtin` are names of shipped extensions that are wanted.
+        `builtin` are names of shipped extensions that are wanted, `include` and `exclude` patterns of names.
         """
-        look = partial(self._trusted, cwd, builtin)
+        look = partial(self._trusted, cwd, builtin, include, exclude)
         trusted = await trio.to_thread.run_sync(look, abandon_on_cancel=True, limiter=self._looks)
         loaded: dict[int, Loaded] = {}
 
@@ -85,12 +88,14 @@ class Loader:
         failed = [f"Extension {one.found.name!r} could not be loaded: {one.error}" for one in done if one.error]
         return [one for one in done if one.api is not None], [*trusted.problems, *failed]
 
-    def _trusted(self, cwd: str, builtin: Sequence[str]) -> Trusted:
+    def _trusted(self, cwd: str, builtin: Sequence[str], include: Sequence[str], exclude: Sequence[str]) -> Trusted:
         """An extension that may not run takes nobody's place: a project must not switch off what its user has."""
         sources: dict[Found, Source | None] = {}
         untrusted: list[str] = []
         problems = [_no_such(name) for name in builtin if name not in BUILTIN]
         for found in find_extensions(self._home, cwd, builtin=builtin):
+            if not is_wanted(found.name, include, exclude):
+                continue
             try:
                 source = _source_of(found)
                 if source is not None and not TrustFile(self._home).covers(found, source.digest):
@@ -134,14 +139,25 @@ class Loader:
         """In a thread."""
         if source is None:
             register = EntryPoint(found.name, found.path, GROUP).load()
+            module: Any = sys.modules.get(getattr(register, "__module__", ""))
         else:
             modules = SourceModules(found.name, source)
             self._modules.append(modules)
-            register = getattr(modules.load(), "register", None)
+            module = modules.load()
+            register = getattr(module, "register", None)
         if not callable(register):
             raise ExtensionError("there is no function register(api) in it")
+        _check_version(getattr(module, "AAR_API", API_VERSION))
         found_one: Callable[..., Any] = register
         return found_one
+
+
+def _check_version(version: object) -> None:
+    if version != API_VERSION:
+        raise ExtensionError(
+            f"it is written for version {version!r} of the API for extensions, and this Aar has version {API_VERSION}. "
+            "Update the one that is older"
+        )
 
 
 def _source_of(found: Found) -> Source | None:

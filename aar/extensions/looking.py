@@ -109,11 +109,13 @@ def _why_not(name: str, named: Sequence[Listed]) -> str:
     return f"Extension {name!r} cannot be loaded: {named[-1].state}"
 
 
-async def load_extensions(home: Path, cwd: str, *, builtin: Sequence[str] = ()) -> tuple[list[Loaded], list[str]]:
+async def load_extensions(
+    home: Path, cwd: str, *, builtin: Sequence[str] = (), include: Sequence[str] = ("*",), exclude: Sequence[str] = ()
+) -> tuple[list[Loaded], list[str]]:
     """What a session in this folder would get, and what its user should be told."""
     loader = Loader(home, lambda name, work: None)
     try:
-        return await loader.load(cwd, builtin=builtin)
+        return await loader.load(cwd, builtin=builtin, include=include, exclude=exclude)
     finally:
         loader.close()
 

@@ -234,11 +234,19 @@ class GuardrailsConfig(Settings):
 
 
 class ExtensionConfig(Settings):
-    """`builtin` names shipped extensions to load. `replace_tools`: tools whose place those of extensions may take."""
+    """`builtin` names shipped extensions to load. `replace_tools`: tools whose place those of extensions may take.
+
+    `include` and `exclude` are patterns of names. `settings` are those of extensions by their names; `local` has
+    others for the folders that it names.
+    """
 
     enabled: bool = True
     builtin: list[str] = []
+    include: list[str] = ["*"]
+    exclude: list[str] = []
     replace_tools: list[str] = []
+    settings: dict[str, dict[str, Any]] = {}
+    local: dict[str, dict[str, dict[str, Any]]] = {}
 
 
 class AgentConfig(Settings):
