@@ -7,7 +7,7 @@ import errno
 import os
 import select
 import signal
-import sys
+import termios
 import time
 from collections import deque
 from collections.abc import Callable
@@ -53,10 +53,11 @@ class Surface(Protocol):
 class Terminal:
     """Standard input and standard output. What is drawn is written by a thread: a terminal may stand still."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: int = 0, write: int = 1) -> None:
+        """Other descriptors than those of the standard streams are for tests."""
         self.pastes: deque[str] = deque(maxlen=100)
-        self._sheet = _Sheet(sys.stdout.fileno())
-        self.screen: urwid.display.BaseScreen = _Screen(self._sheet, self.pastes)
+        self._sheet = _Sheet(write)
+        self.screen: urwid.display.BaseScreen = _Screen(_Sheet(read), self._sheet, self.pastes)
         self._writing = trio.CapacityLimiter(1)
 
     async def send(self) -> None:
@@ -117,8 +118,8 @@ class _Sheet:
 class _Screen(raw.Screen):
     """Signals are not urwid's to take, Ctrl+S and Ctrl+Q are keys, and a paste is one text."""
 
-    def __init__(self, sheet: _Sheet, pastes: deque[str]) -> None:
-        super().__init__(input=sys.stdin, output=sheet, bracketed_paste_mode=True, focus_reporting=False)
+    def __init__(self, source: _Sheet, sheet: _Sheet, pastes: deque[str]) -> None:
+        super().__init__(input=source, output=sheet, bracketed_paste_mode=True, focus_reporting=False)
         self._pastes = pastes
         self._paste: bytearray | None = None  # what has come in of one
 
@@ -132,6 +133,17 @@ class _Screen(raw.Screen):
         super()._start(alternate_buffer, *args, **kwargs)
         fd = self._input_fileno()
         self.tty_signal_keys(quit="undefined", start="undefined", stop="undefined", fileno=fd)
+
+    def _stop(self) -> None:
+        """Without waiting until the terminal has taken what was written: one that stands still never does."""
+        settings, self._old_termios_settings = self._old_termios_settings, None
+        self._old_signal_keys = None  # they are among the settings
+        super()._stop()
+        fd = self._input_fileno()
+        if settings is not None and fd is not None:
+            with contextlib.suppress(termios.error):  # it is gone
+                termios.tcsetattr(fd, termios.TCSANOW, settings)
+                termios.tcflush(fd, termios.TCIFLUSH)  # what the mouse did meanwhile is nothing for the shell
 
     def get_available_raw_input(self) -> list[int]:
         try:
