@@ -18,6 +18,7 @@ from aar.messages.events import (
     Event,
     Notice,
     ReasoningBlock,
+    SessionEvent,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -243,6 +244,8 @@ def _told(event: Event, *, limit: int | None) -> str:
             title, text = f"Result: {event.tool_name}", event.output
         case ErrorEvent():
             title, text = "Error", for_people(event.message)
+        case SessionEvent(action="rewound"):
+            title, text = "Taken back", f"{event.data.get('dropped', '?')} messages before this count no more."
         case _:
             return ""
     text = plain(text).strip("\n")

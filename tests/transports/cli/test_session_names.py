@@ -48,3 +48,11 @@ def test_a_session_is_copied_whole_or_in_part(here, told):
     copies = [here("sessions", "fork", session_id, *more).out.strip() for more in ((), ("--at", "1"))]
     said = [here("sessions", "export", copy).out.partition("## ")[2].split("\n\n") for copy in copies]
     assert said == [["User", "hi", "## Assistant", "One.\n"], ["User", "hi\n"]]
+
+
+async def test_what_was_taken_back_is_shown_with_a_word(aar, model, flags):
+    model.says("One.")
+    done = await aar("chat", *flags, stdin="hi\n/drop 1\n")
+    session_id = done.err.split()[-1]
+    said = (await aar("sessions", "export", session_id)).out.partition("## ")[2].split("\n\n")
+    assert said == ["User", "hi", "## Assistant", "One.", "## Taken back", "1 messages before this count no more.\n"]
