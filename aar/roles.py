@@ -231,20 +231,29 @@ class Roles:
         return await self._switch(handle, agent, mode)
 
     async def _switch(self, handle: SessionHandle, agent: str, mode: str | None, *, is_whole: bool = False) -> Change:
+        """With `is_whole` everything is set anew; else only what is not as it was said before."""
         tools = [tool.name for tool in await handle.tools(everything=True)]
-        library = await self.library()
+        library, before = await self.library(), self.in_force(handle)
 
-        def work() -> Switch:
-            return _resolved(library, self.plain, self.places, agent, mode, tools)
+        def work() -> tuple[Switch, Mapping[str, Any]]:
+            switch = _resolved(library, self.plain, self.places, agent, mode, tools)
+            return switch, {} if is_whole else self._said_before(library, before, tools)
 
-        switch = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
-        patch, sent = switch.patch, self._sent
-        is_ours = sent is not None and (sent.get("agent") or "", sent.get("mode") or "") == self.in_force(handle)
-        if is_ours and sent is not None and not is_whole:
-            patch = {key: value for key, value in patch.items() if value != sent.get(key)}
+        switch, said = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+        patch = {key: value for key, value in switch.patch.items() if is_whole or key not in said or value != said[key]}
         config = await handle.configure({**patch, "agent": switch.config.agent, "mode": switch.config.mode})
         self._sent, self._fingerprint = switch.patch, library.fingerprint
         return Change(config, switch.remarks)
+
+    def _said_before(self, library: Library, names: tuple[str, str], tools: Sequence[str]) -> Mapping[str, Any]:
+        """The change that holds now: what we have sent, or what would have been for an agent that came otherwise."""
+        sent = self._sent
+        if sent is not None and (sent.get("agent") or "", sent.get("mode") or "") == names:
+            return sent
+        try:
+            return _resolved(library, self.plain, self.places, *names, tools).patch
+        except ConfigError:
+            return {}
 
 
 async def roles_of_session(roles: Roles, handle: SessionHandle, role: Role) -> tuple[tuple[str, str, str], ...]:

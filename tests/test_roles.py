@@ -139,6 +139,17 @@ async def test_a_mode_changes_tools_rules_and_prompt_and_leaves_the_model_that_w
         assert "bash" in models.newest[1]
 
 
+async def test_the_first_mode_of_a_session_leaves_the_model_that_was_chosen_too(world, models):
+    world.write("modes/plan.md", "Only plan.")
+    async with world.session() as (session, roles):
+        await session.configure({"provider": "small", "max_steps": 9})
+        config = (await roles.switch(session, "mode", "plan")).config
+        assert (config.resolve_provider().model, config.max_steps) == ("small", 9)
+        other = Roles(PLAIN, roles.places)
+        config = (await other.switch(session, "mode", "none")).config
+        assert (config.resolve_provider().model, config.max_steps, config.prompts) == ("small", 9, {})
+
+
 @pytest.mark.covers("AURA-06")
 async def test_another_mode_rebuilds_what_follows_from_settings_and_nothing_else(world, models):
     world.write("modes/plan.md", "---\ntools: {without: [bash]}\n---\nOnly plan.")
