@@ -104,7 +104,6 @@ def test_a_mode_goes_over_its_agent_and_their_filters_both_hold(home, write):
     assert switch.config.safety.auto == ["grep"]
 
 
-@pytest.mark.covers("AURA-113")
 @pytest.mark.parametrize("layers", range(1, 5))
 def test_each_layer_wins_over_those_before_it(home, write, layers):
     """Defaults, the file or a flag (one as good as the other here), the agent, its mode, an override."""
