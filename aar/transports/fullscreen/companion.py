@@ -9,6 +9,7 @@ import trio
 from aar.companion.face import drawn
 from aar.companion.git import count_dirty
 from aar.companion.progress import Companion
+from aar.display import one_line
 from aar.messages.events import Recorded
 from aar.transports.fullscreen.stage import Stage
 
@@ -68,7 +69,11 @@ class CompanionBadge:
 
     def _show(self) -> None:
         settings = self._stage.theme.fixed_layout.companion
-        text = drawn(self.companion, settings.parts, name=settings.name, frame=self._frame) if settings.enabled else ""
+        text = (
+            drawn(self.companion, settings.parts, name=one_line(settings.name), frame=self._frame)
+            if settings.enabled
+            else ""
+        )
         if text != self._shown:
             self._shown = text
             self._stage.show_companion(f"│ {text}" if text else "")
