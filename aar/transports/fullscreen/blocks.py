@@ -135,6 +135,7 @@ class _Row:
     def __init__(self, paragraph: Paragraph, align: Align) -> None:
         text = urwid.Text(paragraph.markup, align=align)
         self._widget = urwid.AttrMap(text, paragraph.fill)
+        self._label = urwid.Text(paragraph.label, wrap="clip") if paragraph.label else None
         self._indent = paragraph.indent
 
     def rows(self, columns: int) -> int:
@@ -144,9 +145,13 @@ class _Row:
         canvas = self._widget.render((max(1, columns - self._indent),))
         if not self._indent or columns <= self._indent:
             return canvas
-        moved = urwid.CompositeCanvas(canvas)
-        moved.pad_trim_left_right(self._indent, 0)
-        return moved
+        if self._label is None:
+            moved = urwid.CompositeCanvas(canvas)
+            moved.pad_trim_left_right(self._indent, 0)
+            return moved
+        label = urwid.CompositeCanvas(self._label.render((self._indent,)))
+        label.pad_trim_top_bottom(0, canvas.rows() - 1)
+        return urwid.CanvasJoin([(label, None, False, self._indent), (canvas, None, False, canvas.cols())])
 
 
 class Lines(Block):

@@ -22,11 +22,12 @@ INDENT = 2
 
 
 class Paragraph(NamedTuple):
-    """`markup` is urwid's; `indent` in columns; `fill` is the style of what is left of its lines."""
+    """`markup` is urwid's; `indent` in columns, in which `label` stands; `fill` is the style of its whole lines."""
 
     markup: Any
     indent: int = 0
     fill: str | None = None
+    label: str = ""
 
 
 def harmless(text: str) -> str:

@@ -6,12 +6,14 @@ from urwid import calc_width
 
 from aar.display import one_line
 from aar.transports.fullscreen.blocks import Block, Lines
+from aar.transports.fullscreen.markup import Paragraph
 from aar.transports.terminal.slash import Reply, Table
 
 __all__ = ["reply_blocks"]
 
 GAP = "  "
 WIDEST = 40  # columns of a cell that is not the last
+MOST_BEFORE = 50  # columns before the last one, for it to be folded within itself
 
 
 def reply_blocks(reply: Reply) -> list[Block]:
@@ -20,22 +22,36 @@ def reply_blocks(reply: Reply) -> list[Block]:
     if reply.problem:
         blocks.append(Lines(reply.problem, "error.text"))
     if reply.table is not None:
-        blocks.append(Lines(_rows(reply.table), kind="welcome", title=one_line(reply.table.title)))
+        blocks.append(TableBlock(reply.table))
     if reply.text:
         blocks.append(Lines(reply.text))
     return blocks
 
 
-def _rows(table: Table) -> str:
-    rows = [*([table.columns] if table.columns else []), *table.rows]
-    lines = [tuple(one_line(cell) for cell in row) for row in rows]
-    widths = [min(WIDEST, max(_width(cell) for cell in column)) for column in zip(*lines, strict=True)]
-    return "\n".join(_line(row, widths) for row in lines)
+class TableBlock(Block):
+    """The last column is folded within itself where there is room for that."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__("welcome", one_line(table.title))
+        rows = [*([table.columns] if table.columns else []), *table.rows]
+        lines = [tuple(one_line(cell) for cell in row) for row in rows]
+        widths = [min(WIDEST, max(map(_width, column))) for column in zip(*lines, strict=True)]
+        heads = [GAP.join([*map(_padded, row[:-1], widths), ""]) for row in lines]
+        self._text = "\n".join(head + row[-1] for head, row in zip(heads, lines, strict=True))
+        self.set_paragraphs(
+            Paragraph(row[-1] or " ", _width(head), label=head)
+            if _width(head) <= MOST_BEFORE
+            else Paragraph(head + row[-1])
+            for head, row in zip(heads, lines, strict=True)
+        )
+
+    @property
+    def text(self) -> str:
+        return self._text
 
 
-def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    padded = [cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
-    return GAP.join(padded).rstrip()
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))
 
 
 def _width(text: str) -> int:

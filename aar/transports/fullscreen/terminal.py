@@ -83,15 +83,25 @@ class Terminal:
         _write_while_ready(self._sheet.descriptor, self._sheet.take())
 
     async def watch(self, loop: urwid.MainLoop, redraw: Callable[[], None]) -> None:
+        was_here = False  # when the program was stopped: then it comes back where it was
         with trio.open_signal_receiver(signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT) as signals:
             async for number in signals:
                 if number == signal.SIGTSTP:
-                    with loop.paused():
-                        _write_while_ready(self._sheet.descriptor, self._sheet.take())
-                        obey(number)
+                    self._step_aside(loop, obey)
+                    was_here = True
+                elif number == signal.SIGCONT and not was_here:
+                    self._step_aside(loop)  # whoever stopped us may have changed the terminal
+                else:
+                    was_here = was_here and number != signal.SIGCONT
                 self.screen.clear()
                 loop.screen_size = None
                 redraw()
+
+    def _step_aside(self, loop: urwid.MainLoop, stop: Callable[[int], None] | None = None) -> None:
+        with loop.paused():
+            _write_while_ready(self._sheet.descriptor, self._sheet.take())
+            if stop is not None:
+                stop(signal.SIGTSTP)
 
 
 class _Sheet:

@@ -95,3 +95,23 @@ async def test_without_its_package_it_says_which_one_is_missing(here, monkeypatc
     monkeypatch.setattr("aar.transports.program.exits.complain", told.append)
     assert await trio.to_thread.run_sync(lambda: fullscreen(flags=Flags())) == 1
     assert told == ["The full screen needs a package that is not there: pip install 'aar-agent[tui]'"]
+
+
+async def test_what_was_stopped_by_others_takes_the_terminal_again(terminal, flags):
+    async with terminal("tui", "--fixed", *flags) as screen:
+        await screen.until(HINT)
+        os.kill(screen.process.pid, signal.SIGSTOP)
+        os.kill(screen.process.pid, signal.SIGCONT)
+        await screen.until(HINT)
+        await screen.type(QUIT)
+        assert await screen.end() == 0
+    assert [screen.raw.count(code) for code in (SHOWN, GONE)] == [2, 2]
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+async def test_a_terminal_that_cannot_move_its_cursor_is_told_what_to_use_instead(terminal, flags, place, term):
+    place.variables["TERM"] = term
+    async with terminal("tui", "--fixed", *flags) as screen:
+        assert await screen.end() == 2
+    assert "Without --fixed: aar tui, aar chat." in screen.text
+    assert SHOWN not in screen.raw

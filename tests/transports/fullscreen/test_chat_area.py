@@ -298,3 +298,25 @@ def test_a_frame_costs_the_same_however_much_there_is() -> None:
         port.render((100, 40))
 
     assert cpu_of(frame) < 60  # about 5; a tenth of what laying all of it out would take
+
+
+def test_the_last_column_of_a_table_is_folded_within_itself() -> None:
+    from aar.transports.fullscreen.replies import reply_blocks
+    from aar.transports.terminal.slash import Reply, Table
+
+    table = Table("Themes", ("name", "about"), (("one", "short"), ("漢字", "some words that do not fit")))
+    blocks = reply_blocks(Reply(problem="wrong \x1b[31m", table=table, text="and text"))
+    assert drawn(*blocks, size=(26, 11)) == [
+        " wrong",
+        "",
+        "─ Themes ─────────────────",
+        "│ name  about",
+        "│ one   short",
+        "│ 漢字  some words that",
+        "│       do not fit",
+        "",
+        " and text",
+        "",
+        "",
+    ]
+    assert blocks[1].text == "name  about\none   short\n漢字  some words that do not fit"
