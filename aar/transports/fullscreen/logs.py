@@ -27,7 +27,7 @@ KEPT_LINES = 2000
 LOOKS = 0.2  # seconds between two looks of an open viewer
 WIDTH, HEIGHT = 92, 82  # per cent of the screen
 
-_DRAWING = "aar.transports.fullscreen"  # urwid names its loggers after our classes, and tells of each frame
+_QUIET = ("aar.transports.fullscreen", "urwid")  # they tell of each frame and, what is nobody's business, each key
 _FORMAT = "%(asctime)s  %(levelname)s  %(name)s: %(message)s"
 
 
@@ -83,13 +83,14 @@ def keep_logs(buffer: LogBuffer) -> Iterator[None]:
         root.removeHandler(handler)
     root.addHandler(buffer)
     logging.captureWarnings(True)
-    drawing = logging.getLogger(_DRAWING)
-    level = drawing.level
-    drawing.setLevel(max(logging.INFO, root.level))
+    levels = {name: logging.getLogger(name).level for name in _QUIET}
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(max(logging.INFO, level, root.level))
     try:
         yield
     finally:
-        drawing.setLevel(level)
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
         logging.captureWarnings(False)
         root.removeHandler(buffer)
         for handler in silenced:

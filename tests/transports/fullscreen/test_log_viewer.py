@@ -83,11 +83,12 @@ def test_the_last_two_thousand_lines_are_kept() -> None:
     assert texts(buffer) == [f"INFO  some.place: {number}" for number in range(5, KEPT_LINES + 5)]
 
 
-def test_frames_are_not_told_of_not_even_to_those_who_look_for_mistakes(root) -> None:
+def test_frames_and_keys_are_not_told_of_not_even_to_those_who_look_for_mistakes(root) -> None:
     root.setLevel("DEBUG")
     buffer = LogBuffer()
     with keep_logs(buffer):
         logging.getLogger("aar.transports.fullscreen.terminal._Screen.draw_screen").debug("drawing")
+        logging.getLogger("urwid.event_loop.main_loop.MainLoop").debug("keys=['s', 'e', 'c']")
         log.debug("work")
     assert texts(buffer) == ["DEBUG  some.place: work"]
 
