@@ -143,7 +143,7 @@ async def _begin(bench: Workbench, controls: Controls) -> _Ending | None:
         change = await bench.injecting.before_chat(bench)
         if change.skip:
             return _Ending.failed("error", change.reason) if change.reason else _Ending("end_turn")
-    return None
+    return _Ending.failed("cancelled", CANCELLED) if controls.stopping.is_set() else None
 
 
 async def _hand_over(bench: Workbench, between: Between, controls: Controls) -> _Ending | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from aar.errors import ProviderUnavailable, SessionError
 from aar.hooks import Hooks
@@ -484,6 +485,18 @@ async def test_an_injector_that_fails_is_told_and_skipped(live, tools, autojump_
         assert [fact.output for fact in facts_of(session) if isinstance(fact, ToolResult)] == ["hi"]
     assert set(problems) == {f"Injector 'one', {timing}: {told or 'it gave a int, which does not fit here'}"}
     assert said_to(provider)[:2] == [["go"], ["go"]]
+
+
+async def test_a_turn_that_is_to_stop_after_its_step_asks_no_model_after_an_injector_either(live, tools) -> None:
+    async def stop(at: Any) -> None:
+        if at.step == 2:
+            await session.cancel(after_step=True)
+            await trio.testing.wait_all_tasks_blocked()
+
+    provider = ScriptedProvider().call("echo").text("never")
+    async with live(provider, settings(), tools=tools, hooks=hooks(asked("before_chat", stop))) as session:
+        assert (await session.prompt("go")).stop == "cancelled"
+    assert len(provider.requests) == 1
 
 
 async def test_a_turn_is_cancelled_while_an_injector_thinks(live) -> None:
