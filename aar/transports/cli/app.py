@@ -4,86 +4,85 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from cyclopts import App, CycloptsError, Parameter
 
-__all__ = ["GROUPS", "VARIABLES", "build_app", "run_command"]
-
-_COMMANDS = "aar.transports.cli.commands"
-_ELSEWHERE = {
-    **dict.fromkeys(("tui", "attach"), "aar.transports.cli.interfaces"),
-    **dict.fromkeys(("serve", "acp", "mcp"), "aar.transports.cli.serving"),
-}
+__all__ = ["COMMANDS", "GROUPS", "VARIABLES", "build_app", "run_command"]
 
 VARIABLES = "AAR_FLAG_"
 """How the variables begin that stand for flags: `AAR_FLAG_MAX_STEPS=9` is `--max-steps 9`, where there is that flag."""
 
-_ROLES = {
-    "agents": "Agents: who works, with which model, tools, rules and prompt.",
-    "modes": "Modes: how an agent works, with which tools, rules and prompt.",
-}
-
 ABOUT = "A coding agent for the terminal. What it does is kept in sessions that can be resumed."
 
-GROUPS = {
-    "sessions": "list",
-    "local": "status",
-    "extensions": "list",
-    "sandbox": "status",
-    "agents": "list",
-    "modes": "list",
+COMMANDS = {
+    **dict.fromkeys(("run", "chat"), "commands"),
+    **dict.fromkeys(("tui", "attach"), "interfaces"),
+    **dict.fromkeys(("serve", "acp", "mcp"), "serving"),
+    **dict.fromkeys(("models", "tools", "prompt", "config", "init", "install", "version"), "commands"),
 }
-"""Commands with commands of their own: which one of them stands in when none is given."""
+"""The module beside this one that has the command, by its name; in the order in which help lists them."""
 
 
-def build_app() -> App:
-    """All commands of `aar`, each imported when it is called or needs help.
+class Group(NamedTuple):
+    """A command with commands of its own: functions `<name>_<inner>`. `usual` stands in when none is given."""
 
-    There are no flags for help and version: `help.py` answers them before anybody comes here.
+    about: str
+    inner: tuple[str, ...]
+    usual: str = "list"
+    module: str = "commands"
+
+
+GROUPS = {
+    "sessions": Group(
+        "List, show, export, name, copy and delete stored sessions.",
+        ("list", "show", "export", "rename", "fork", "delete"),
+    ),
+    "extensions": Group(
+        "Extensions: Python files that add tools, hooks and slash commands.", ("list", "inspect", "trust")
+    ),
+    "agents": Group(
+        "Agents: who works, with which model, tools, rules and prompt.",
+        ("list", "show", "trust"),
+        module="role_commands",
+    ),
+    "modes": Group(
+        "Modes: how an agent works, with which tools, rules and prompt.",
+        ("list", "show", "trust"),
+        module="role_commands",
+    ),
+    "local": Group("The model that Aar runs itself, without an account.", ("install", "status"), "status"),
+    "sandbox": Group(
+        "The distribution of WSL that commands run in, on Windows.", ("setup", "status", "reset"), "status"
+    ),
+}
+
+
+def build_app(wanted: str = "") -> App:
+    """The command that is wanted, or all of them when there is none of this name; imported when it is called.
+
+    Cyclopts goes through all commands for each of them, and every start would pay for that. There are no flags for help
+    and version: `help.py` answers them before anybody comes here.
     """
-    app = _group("aar", ABOUT)
-    for name in (
-        "run",
-        "chat",
-        "tui",
-        "attach",
-        "serve",
-        "acp",
-        "mcp",
-        "models",
-        "tools",
-        "prompt",
-        "config",
-        "init",
-        "install",
-        "version",
-    ):
-        app.command(f"{_ELSEWHERE.get(name, _COMMANDS)}:{name}", name=name)
-    sessions = _group("sessions", "List, show, export, name, copy and delete stored sessions.")
-    for name in ("list", "show", "export", "rename", "fork", "delete"):
-        sessions.command(f"{_COMMANDS}:sessions_{name}", name=name)
-    app.command(sessions)
-    extensions = _group("extensions", "Extensions: Python files that add tools, hooks and slash commands.")
-    for name in ("list", "inspect", "trust"):
-        extensions.command(f"{_COMMANDS}:extensions_{name}", name=name)
-    app.command(extensions)
-    for name, about in _ROLES.items():
-        roles = _group(name, about)
-        for inner in ("list", "show", "trust"):
-            roles.command(f"aar.transports.cli.role_commands:{name}_{inner}", name=inner)
-        app.command(roles)
-    local = _group("local", "The model that Aar runs itself, without an account.")
-    for name in ("install", "status"):
-        local.command(f"{_COMMANDS}:local_{name}", name=name)
-    app.command(local)
-    sandbox = _group("sandbox", "The distribution of WSL that commands run in, on Windows.")
-    for name in ("setup", "status", "reset"):
-        sandbox.command(f"{_COMMANDS}:sandbox_{name}", name=name)
-    app.command(sandbox)
+    app = _app("aar", ABOUT)
+    is_one = wanted in COMMANDS or wanted in GROUPS
+    for name, module in COMMANDS.items():
+        if name == wanted or not is_one:
+            app.command(f"{__package__}.{module}:{name}", name=name)
+    for name, group in GROUPS.items():
+        if name == wanted or not is_one:
+            app.command(_group(name, group))
     return app
 
 
-def _group(name: str, about: str) -> App:
+def _group(name: str, group: Group) -> App:
+    app = _app(name, group.about)
+    for inner in group.inner:
+        app.command(f"{__package__}.{group.module}:{name}_{inner}", name=inner)
+    return app
+
+
+def _app(name: str, about: str) -> App:
     return App(
         name=name,
         help=about,
@@ -100,7 +99,7 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and answer with its exit code. Mistakes in it are one line on standard error and 2."""
     _open_missing_streams()
     words = _completed(arguments)
-    app = build_app()
+    app = build_app(words[0])
     if any(name.startswith(VARIABLES) for name in os.environ):
         from cyclopts.config import Env
 
@@ -123,7 +122,7 @@ def _completed(arguments: Sequence[str]) -> list[str]:
     if words[0] == "help" and len(words) > 1:
         del words[0]
     if words[0] in GROUPS and (len(words) == 1 or words[1].startswith("-")):
-        words.insert(1, GROUPS[words[0]])
+        words.insert(1, GROUPS[words[0]].usual)
     return words
 
 

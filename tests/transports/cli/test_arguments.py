@@ -39,6 +39,7 @@ ACCEPTED = {
     "run": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE, "--output=json", "--output=stream-json"],
     "chat": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE],
     "tui": [*MODEL, *WORK, *SESSION, *SAFETY, *PATHS, *EVERYWHERE, "--theme=x", "-t", "x", "--fixed"],
+    "attach": [*EVERYWHERE, "--verbose", "-v"],
     "acp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
     "mcp": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE],
     "serve": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--allow-loosening"],
