@@ -69,7 +69,9 @@ async def test_what_is_drawn_is_sent_in_order_and_the_way_back_comes_last(pair) 
     terminal.send_codes("two")
     await terminal.send()
     terminal.restore()
-    seen = os.read(pair.far, 65_536).decode()
+    seen = ""
+    while "\x1b[?25h" not in seen:
+        seen += os.read(pair.far, 65_536).decode()
     assert seen.index("\x1b[?1049h") < seen.index("onetwo") < seen.index("\x1b[?1049l")
 
 

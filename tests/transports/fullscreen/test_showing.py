@@ -156,3 +156,18 @@ def test_every_key_stands_in_the_documentation() -> None:
     for binding in BINDINGS:
         key = names.get(binding.key) or f"Ctrl+{binding.key[-1].upper()}"
         assert f"{key}" in page, f"{key} is not explained"
+
+
+# --- messages of other kinds ------------------------------------------------------------------
+
+
+async def test_dividers_and_notices_are_shown_and_what_is_for_programs_is_not(tmp_path, autojump_clock) -> None:
+    from aar.messages.events import UserMessage
+    from aar.messages.kinds import bookmark, display_only, metadata
+
+    internal = UserMessage(content="go on, said Aar", data={"kind": "internal"})
+    injected = UserMessage(content="mind the tests", data={"injector": "reminder"})
+    async with open_whole(tmp_path) as whole:
+        await whole.handle.adopt([bookmark("here"), metadata(a=1), display_only("for people"), internal, injected])
+        await whole.until("──── here ────", "for people", "mind the tests")
+        assert "go on, said Aar" not in whole.text
