@@ -287,10 +287,10 @@ class SessionHandle:
                     raise
                 return  # the runtime ends; there is nothing left to ask
 
-    async def decide(self, tool_call_id: str, decision: DecisionName) -> bool:
-        """Answer a question; the first answer counts. Tells whether this was it."""
+    async def decide(self, tool_call_id: str, decision: DecisionName, *, by: str = "client") -> bool:
+        """Answer a question; the first answer counts. Tells whether this was it. `by` is what the facts name."""
         return await self._approvals.ask(
-            Decide(session_id=self.session_id, tool_call_id=tool_call_id, decision=decision)
+            Decide(session_id=self.session_id, tool_call_id=tool_call_id, decision=decision, by=by)
         )
 
     async def auto_approve(self, entry: str) -> None:

@@ -42,14 +42,18 @@ def heading(screen: Screen) -> str:
     return f"  {'ID':{SHORT}}  {'LAST USED':16}  STEPS  {'FOLDER':{_folder_width(screen)}}  TITLE\n"
 
 
-def line(entry: Entry, screen: Screen) -> str:
-    """The id first, so that `aar sessions | awk '{print $1}'` gives the ids."""
+def line(entry: Entry, screen: Screen, *, is_live: bool = False) -> str:
+    """The id first, so that `aar sessions | awk '{print $1}'` gives the ids.
+
+    `is_live`: a process has it open that can be attached to, which counts more than how it was left.
+    """
+    state = "live" if is_live else str(entry.state)
     when = f"{datetime.fromtimestamp(entry.updated_at):%Y-%m-%d %H:%M}"
     title, folder = _title(entry), _home_as_tilde(" ".join(plain(entry.cwd).split()))
     if not screen.out_is_terminal:
-        return f"  {entry.session_id}  {when}  {entry.state:<15}  {entry.step_count:5}  {folder}  {title}\n"
-    if entry.state not in _QUIET:
-        title = f"[{entry.state}] {title}"
+        return f"  {entry.session_id}  {when}  {state:<15}  {entry.step_count:5}  {folder}  {title}\n"
+    if state not in _QUIET:
+        title = f"[{state}] {title}"
     wide = _folder_width(screen)
     begun = f"  {_short(entry.session_id):{SHORT}}  {when}  {entry.step_count:5}  {_end_of(folder, wide):{wide}}  "
     room = max(screen.width - len(begun) - 1, 20)

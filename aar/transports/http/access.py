@@ -26,6 +26,7 @@ class Access:
     token: str = ""
     origins: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
+    has_pages: bool = False  # of its own, which may use it
 
     @classmethod
     def of(cls, token: str, origins: Iterable[str], hosts: Iterable[str]) -> Access:
@@ -39,7 +40,7 @@ class Access:
     def check(self, headers: Mapping[str, str], *, needs_token: bool = True) -> None:
         """Raises `Refused`."""
         origin = headers.get("Origin")
-        if origin is not None and not self._admits(origin):
+        if origin is not None and not self._admits(origin) and not self._is_own(origin, headers.get("Host", "")):
             raise Refused(403, "Pages of this origin are not allowed; the server must be started with --allow-origin")
         if origin is None and headers.get("Sec-Fetch-Site", "none").lower() not in ("none", "same-origin"):
             raise Refused(403, "Pages of other sites are not allowed")
@@ -59,6 +60,10 @@ class Access:
 
     def _admits(self, origin: str) -> bool:
         return "*" in self.origins or origin.lower() in self.origins
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """A page that came from this server. Without a token the name it was called by is looked at, too."""
+        return self.has_pages and bool(host) and urlsplit(origin.lower()).netloc == host.lower()
 
     def _is_known(self, host: str) -> bool:
         """A page that points a name of its own at this machine sends that name; addresses cannot be pointed."""

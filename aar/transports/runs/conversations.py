@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,6 +40,16 @@ class Conversation:
     def is_blank(self) -> bool:
         """Whether it was begun for runs that were cancelled before they said anything."""
         return self.is_ours and not any(isinstance(record.event, UserMessage) for record in self.handle.records())
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """It is not let go inside this block."""
+        self.users += 1
+        try:
+            yield
+        finally:
+            self.users -= 1
+            self.idle_since = trio.current_time()
 
     async def use(self, provider: str | None, safety: dict[str, Any] | None = None) -> None:
         """The next turn is answered by this profile, under these rules instead of those of the settings.
@@ -95,12 +105,17 @@ class Conversations:
         if conversation is None:
             open_it = partial(self._sessions.open, self._cwd, mcp_servers=self._mcp_servers)
             conversation = await self._brought(open_it, is_ours=True)
-        conversation.users += 1
-        try:
+        with conversation.used():
             yield conversation
-        finally:
-            conversation.users -= 1
-            conversation.idle_since = trio.current_time()
+
+    @asynccontextmanager
+    async def existing(self, session_id: str) -> AsyncIterator[Conversation]:
+        """The same, but raises `SessionNotFound` when there is none of this id."""
+        conversation = await self._found(session_id)
+        if conversation is None:
+            raise SessionNotFound(f"Session {session_id} not found.")
+        with conversation.used():
+            yield conversation
 
     def find(self, session_id: str) -> SessionHandle | None:
         conversation = self._open.get(session_id)

@@ -111,6 +111,24 @@ class Host:
             raise Refused(503, "The server is not ready")
         return self._open
 
+    @property
+    def conversations(self) -> Conversations:
+        return self._opened.conversations
+
+    async def newest(self, limit: int) -> list[dict[str, Any]]:
+        """The stored sessions that were used last, in a few words, whoever uses them."""
+        found, _ = await self._opened.setup.store.list(limit=limit)
+        return [
+            {
+                "session_id": entry.session_id,
+                "title": entry.title,
+                "cwd": entry.cwd,
+                "state": str(entry.state),
+                "updated_at": entry.updated_at,
+            }
+            for entry in found
+        ]
+
     async def session_ids(self) -> list[str]:
         """Of all stored sessions, sorted, whoever uses them."""
         return await self._opened.setup.store.ids()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
 
 from aar.agent import ApprovalCallback
+from aar.errors import ConfigError
 from aar.groups import leaves
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
@@ -23,11 +26,19 @@ from aar.transports.http.guarding import Application, Guarded, Receive, Send
 from aar.transports.http.refused import Refused
 from aar.transports.program.sentences import sentence
 from aar.transports.web.chats import Chats
+from aar.transports.web.live_requests import LiveRequest
+from aar.transports.web.page_files import PAGE_PATHS, PageFile, page_file
 from aar.transports.web.transport import WebTransport
 
-__all__ = ["ENDPOINTS", "build_app", "create_asgi_app"]
+__all__ = ["ENDPOINTS", "LIVE_ENDPOINTS", "build_app", "create_asgi_app"]
 
 ENDPOINTS = ("GET /health", "GET /sessions", "GET /sessions/ID", "POST /chat", "POST /chat/stream")
+LIVE_ENDPOINTS = (
+    "POST /sessions",
+    "GET /sessions/ID/events",
+    *(f"POST /sessions/ID/{what}" for what in ("prompt", "cancel", "decide")),
+)
+"""Those that need a key, also where the others need no token: whoever has it answers questions."""
 
 METHODS = "GET, POST, OPTIONS"
 OPEN_PATHS = frozenset({"/health"})  # need no token, so that a watchdog can look whether the server is there
@@ -45,6 +56,7 @@ def create_asgi_app(
     token: str = "",
     allow_origins: Iterable[str] = (),
     allow_hosts: Iterable[str] = (),
+    page: bool = False,
     may_loosen: bool = False,
     cwd: str | os.PathLike[str] | None = None,
     home: Path | None = None,
@@ -56,8 +68,9 @@ def create_asgi_app(
 
     Without `config` the user's file counts. Without an `approval_callback` every question is answered with no. With a
     `token` everybody needs it. `allow_origins` are the origins of web pages that may use the API, `allow_hosts` the
-    names that this machine is called by, which matter without a token. With `may_loosen` a request may also allow more
-    than the settings do. Sessions work in `cwd`, by default the folder of now, and are kept in `store`, by default
+    names that this machine is called by, which matter without a token. With `page`, which needs a token, there is a
+    page for people with a browser, and what it uses. With `may_loosen` a request may also allow more than the settings
+    do. Sessions work in `cwd`, by default the folder of now, and are kept in `store`, by default
     where the settings say. Nothing is opened before the server starts.
     """
     transport = WebTransport(
@@ -71,18 +84,27 @@ def create_asgi_app(
         provider=provider,
         mcp_servers=mcp_servers,
     )
-    return build_app(transport, Access.of(token, allow_origins, allow_hosts))
+    if page and not token:
+        raise ConfigError("page=True needs a token: whoever has it answers the questions of sessions")
+    return build_app(transport, Access.of(token, allow_origins, allow_hosts), key=token if page else "")
 
 
-def build_app(chats: Chats, access: Access) -> Application:
-    """The application around these, which begin and end with it."""
-    inner = Measured(_Api(chats), reason="error")
-    return Guarded(inner, access, methods=METHODS, open_paths=OPEN_PATHS, reason="error")
+def build_app(chats: Chats, access: Access, *, key: str = "") -> Application:
+    """The application around these, which begin and end with it.
+
+    With a `key` there is the page, and live sessions for whoever has that key; it is the token where there is one.
+    """
+    inner = Measured(_Api(chats, key), reason="error")
+    open_paths = OPEN_PATHS | (PAGE_PATHS if key else frozenset())
+    access = replace(access, has_pages=bool(key))
+    sent = ["last-event-id"] if key else []
+    return Guarded(inner, access, methods=METHODS, sent=sent, open_paths=open_paths, reason="error")
 
 
 class _Api:
-    def __init__(self, chats: Chats) -> None:
+    def __init__(self, chats: Chats, key: str) -> None:
         self._chats = chats
+        self._key = key
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -132,6 +154,9 @@ class _Api:
         match scope["method"], path.split("/")[1:]:
             case "GET" | "HEAD", ["health"]:
                 await answer.data({"status": "ok"})
+            case "GET", ["sessions"] if self._key and (asked := LiveRequest.of(scope)).wants_details:
+                asked.check_key(self._key)
+                await answer.data({"sessions": await self._chats.live.newest()})
             case "GET", ["sessions"]:
                 await answer.data({"sessions": await self._chats.list_sessions()})
             case "GET", ["sessions", session_id] if found := await self._chats.get_session(session_id):
@@ -140,6 +165,26 @@ class _Api:
                 await answer.data(await self._chats.handle_chat(_parsed(body)))
             case "POST", ["chat", "stream"]:
                 await answer.stream(self._chats.handle_stream(_parsed(body)))
+            case "GET" | "HEAD", _ if self._key and path in PAGE_PATHS:
+                await answer.file(page_file(path))
+            case _ if self._key:
+                await self._route_live(scope, path, body, answer)
+            case _:
+                await answer.error(404, "not found")
+
+    async def _route_live(self, scope: Any, path: str, body: bytes, answer: _Answer) -> None:
+        live, asked = self._chats.live, LiveRequest.of(scope)
+        match scope["method"], path.split("/")[1:]:
+            case "POST", ["sessions"]:
+                asked.check_key(self._key)
+                await answer.data({"session_id": await live.open()})
+            case "GET", ["sessions", session_id, "events"]:
+                asked.check_key(self._key)
+                await answer.stream_of(partial(live.tell, session_id, asked.after, answers=asked.answers))
+            case "POST", ["sessions", session_id, "prompt" | "cancel" | "decide" as what]:
+                asked.check_key(self._key)
+                do = {"prompt": live.say, "cancel": live.cancel, "decide": live.decide}[what]
+                await answer.data(await do(session_id, _parsed(body)))
             case _:
                 await answer.error(404, "not found")
 
@@ -173,6 +218,12 @@ class _Answer:
             await self._go_on(b"".join(pieces))
         await self._end()
 
+    async def file(self, file: PageFile) -> None:
+        await self._begin(200, file.kind, [("content-length", str(len(file.data))), *file.headers])
+        if self._has_body:
+            await self._go_on(file.data)
+        await self._end()
+
     async def error(self, status: int, text: str) -> None:
         """Nothing more can be said when the answer has begun already."""
         if self._has_begun:
@@ -184,11 +235,19 @@ class _Answer:
         """Nothing is sent before there is a first frame: until then it may be refused."""
         async with aclosing(frames):
             async for frame in frames:
-                if not self._has_begun:
-                    more = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
-                    await self._begin(200, "text/event-stream", [*more, *self._keeping_alive()])
-                await self._go_on(frame.encode())
+                await self._frame(frame)
         await self._end()
+
+    async def stream_of(self, tell: Callable[[Callable[[str], Awaitable[None]]], Awaitable[None]]) -> None:
+        """The same with what `tell` writes."""
+        await tell(self._frame)
+        await self._end()
+
+    async def _frame(self, frame: str) -> None:
+        if not self._has_begun:
+            more = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
+            await self._begin(200, "text/event-stream", [*more, *self._keeping_alive()])
+        await self._go_on(frame.encode())
 
     def _keeping_alive(self) -> list[tuple[str, str]]:
         """Later versions of HTTP forbid it."""

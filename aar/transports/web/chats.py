@@ -13,6 +13,7 @@ from aar.messages.encoding import json_of
 from aar.messages.events import Event
 from aar.transports.runs.host import Host
 from aar.transports.web.chat import Chat
+from aar.transports.web.live import Live
 from aar.transports.web.requests import parse_request
 
 __all__ = ["Chats"]
@@ -34,6 +35,7 @@ class Chats:
         self._host = host
         self._may_loosen = may_loosen
         self._says_yes = says_yes
+        self.live = Live(host, may_loosen=may_loosen, says_yes=says_yes)
         self._stack: AsyncExitStack | None = None
 
     async def __aenter__(self) -> Self:

@@ -6,7 +6,7 @@ import json
 import re
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -117,3 +117,62 @@ async def test_what_cannot_be_is_told_in_one_sentence(
 ) -> None:
     refused = await aar("serve", *flags, *arguments)
     assert (refused.code, refused.out, refused.err.count("\n"), said in refused.err) == (code, "", 1, True), refused.err
+
+
+@pytest.mark.covers("AURA-32")
+async def test_the_page_has_a_key_of_its_own_and_two_browsers_share_a_session(server: Any, model: Model) -> None:
+    model.calls("bash", command="echo hello").says("Done.")
+    async with server() as (process, http, banner):
+        rest = banner
+        while "In a browser: " not in rest or not rest.endswith("ends it.\n"):
+            rest += (await process.stderr.receive_some()).decode()
+        url, _, key = re.search(r"In a browser: (\S+)", rest)[1].partition("#")  # type: ignore[index]
+        assert (url, len(key)) == (f"{http.base_url}/", 32)
+        assert "<title>Aar</title>" in (await http.get("/")).text
+        assert (await http.post("/sessions", json={})).status_code == 401
+        sent = {"Authorization": f"Bearer {key}", "Origin": str(http.base_url)}
+        session_id = (await http.post("/sessions", json={}, headers=sent)).json()["session_id"]
+        ids: list[list[str]] = [[], []]
+
+        async def read(number: int) -> None:
+            path, rest = f"/sessions/{session_id}/events?answers=1", b""
+            async with http.stream("GET", path, headers=sent) as stream, aclosing(stream.aiter_raw()) as pieces:
+                async for piece in pieces:
+                    *frames, rest = (rest + piece).split(b"\n\n")
+                    for frame in frames:
+                        fields = dict(line.split(": ", 1) for line in frame.decode().split("\n"))
+                        ids[number] += [fields["id"]] if "id" in fields else []
+                        if fields["event"] == "status":
+                            there[number].set()
+                        elif fields["event"] == "approval_requested":
+                            body = {"tool_call_id": json.loads(fields["data"])["tool_call_id"], "decision": "allow"}
+                            answers.append(await http.post(f"/sessions/{session_id}/decide", json=body, headers=sent))
+                        elif fields["event"] == "turn_ended":
+                            over[number].set()
+
+        answers: list[Any] = []
+        there, over = [trio.Event(), trio.Event()], [trio.Event(), trio.Event()]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read, 0)
+            nursery.start_soon(read, 1)
+            for one in there:
+                await one.wait()
+            await http.post(f"/sessions/{session_id}/prompt", json={"prompt": "go"}, headers=sent)
+            for one in over:
+                await one.wait()
+            process.terminate()  # which ends the streams
+        assert sorted(answer.json()["accepted"] for answer in answers) == [False, True]
+        assert ids[0] == ids[1] != []
+
+
+@pytest.mark.covers("AURA-32")
+async def test_where_there_is_a_token_the_page_wants_that(server: Any, model: Model, place: Place) -> None:
+    model.says("Hello.")
+    place.variables["AAR_HTTP_TOKEN"] = "sesame"
+    async with server() as (process, http, banner):
+        rest = banner
+        while not rest.endswith("ends it.\n"):
+            rest += (await process.stderr.receive_some()).decode()
+        assert f"In a browser: {http.base_url}/\n" in rest
+        assert (await http.post("/sessions", json={})).status_code == 401
+        assert (await http.post("/sessions", json={}, headers={"Authorization": "Bearer sesame"})).status_code == 200
