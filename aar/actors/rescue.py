@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal
 
 import trio
 
 from aar.actors.budget import BudgetTaken
 from aar.actors.closing import partial_answer
-from aar.actors.compaction import compact
+from aar.actors.compaction import compact_one_of, shorter_forms
 from aar.actors.fallback import fall_back
 from aar.actors.workbench import Progress, Workbench
 from aar.errors import ContentRefused, ContextTooLong, InvalidSetting, ProviderError, SessionError
-from aar.journal.context import trim_messages
-from aar.journal.sizes import estimate_token_count
-from aar.journal.views import without_long_results
 from aar.messages.events import Compacted, ErrorEvent, Notice, StopReason, TurnStop
-from aar.messages.provider import History
 from aar.providers.base import Provider, explain
 
 __all__ = ["given_up", "passed_over", "rescue"]
-
-RESULTS = (200, 150, 100, 50, 0)  # characters of each tool result that a summary is made of, one try after the other
-SHARES = (2, 4)  # and then only the newest half of the conversation, and the newest quarter
 
 logger = logging.getLogger(__name__)
 
@@ -69,18 +62,14 @@ async def _made_shorter(bench: Workbench, provider: Provider, stopping: trio.Eve
     session = bench.journal.session
     if len(session.transcript) < 2 or _is_fresh_summary(bench):
         return False
-    for shorter in _rungs(session.history()):
-        try:
-            await compact(bench, provider, stopping, "", shorter)
-        except ContextTooLong:
-            continue
-        except (ProviderError, SessionError, BudgetTaken) as error:
-            logger.warning("session %s could not be made shorter: %s", bench.session_id, error)
-            return False
-        text = "The conversation was too long for the model: a summary stands for it from now on."
-        await bench.journal.append(Notice(kind="shortened", text=text))
-        return True
-    return False
+    try:
+        await compact_one_of(bench, provider, stopping, shorter_forms(session.history()), session.seq)
+    except (ProviderError, SessionError, BudgetTaken) as error:
+        logger.warning("session %s could not be made shorter: %s", bench.session_id, error)
+        return False
+    text = "The conversation was too long for the model: a summary stands for it from now on."
+    await bench.journal.append(Notice(kind="shortened", text=text))
+    return True
 
 
 def _is_fresh_summary(bench: Workbench) -> bool:
@@ -89,19 +78,3 @@ def _is_fresh_summary(bench: Workbench) -> bool:
         if not isinstance(fact, Notice):
             return isinstance(fact, Compacted)
     return False
-
-
-def _rungs(history: History) -> Iterator[History]:
-    """The conversation in ever shorter forms; those that change nothing are left out."""
-    messages = list(history)
-    before = estimate_token_count(messages) + 1
-    for longest in RESULTS:
-        cut = without_long_results(messages, longest)
-        if estimate_token_count(cut) < before:
-            before = estimate_token_count(cut)
-            yield History(tail=cut)
-    barest = without_long_results(messages, 0)
-    for share in SHARES:
-        newest, dropped = trim_messages(barest, max(1, estimate_token_count(barest) // share))
-        if dropped:
-            yield History(tail=newest)
