@@ -23,6 +23,7 @@ from aar.transports.fullscreen.input import Input
 from aar.transports.fullscreen.leaving import Leaving
 from aar.transports.fullscreen.pager import Pager
 from aar.transports.fullscreen.parts import make_parts
+from aar.transports.fullscreen.printed import keep_printed
 from aar.transports.fullscreen.prompts import Prompts
 from aar.transports.fullscreen.replies import reply_blocks
 from aar.transports.fullscreen.screen import Board
@@ -120,7 +121,7 @@ class FullScreen:
         async with trio.open_nursery() as working:
             working.start_soon(self._prompts.run)
             try:
-                with loop.start():
+                with keep_printed(), loop.start():
                     self._frames.enter_idle(self._draw_on)
                     await self._show(loop)
             finally:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import sys
 
 import pytest
 import trio
@@ -12,6 +14,7 @@ from aar.testing import ScriptedProvider
 from aar.transports.fullscreen.frames import FRAME, Frames
 from aar.transports.fullscreen.keys import BINDINGS
 from aar.transports.fullscreen.leaving import AGAIN_WITHIN, GRACE, Leaving
+from aar.transports.fullscreen.printed import keep_printed
 from tests.transports.fullscreen.whole import open_whole
 
 
@@ -158,3 +161,25 @@ async def test_nothing_is_drawn_that_nobody_asked_for(tmp_path, autojump_clock) 
         await trio.sleep(2)
         assert (frames.drawn, frames.remove_alarm(alarm)) == (2, True)
         nursery.cancel_scope.cancel()
+
+
+# --- what is printed --------------------------------------------------------------------------
+
+
+async def test_what_is_printed_while_the_screen_is_taken_is_in_the_log(tmp_path, autojump_clock) -> None:
+    async with open_whole(tmp_path) as whole:
+        print("an extension says this")
+        print("and an error", "x" * 5000, file=sys.stderr)
+        whole.press("ctrl g")
+        await whole.until("WARNING  aar.stdout: an extension says this", "WARNING  aar.stderr: and an error xxx")
+
+
+def test_a_log_without_handlers_does_not_tell_itself_what_it_tells(monkeypatch, capsys) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    with keep_printed():
+        print("a", end="")
+        print("b\n\nc")
+        logging.getLogger("some.place").warning("careful")
+    print("after")
+    assert capsys.readouterr().out == "after\n"
