@@ -38,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
         "env_keep": [],
         "filters": {},
         "opt_in": [],
+        "definitions": {},
     },
     "safety": {
         "read_only": False,
@@ -108,6 +109,8 @@ DEFAULTS: dict[str, Any] = {
     "streaming": False,
     "context_window": 0,
     "context_strategy": "sliding_window",
+    "compact_at": 0.0,
+    "compact_keep": 10,
     "token_budget": 0,
     "cost_limit": 0.0,
     "token_warning_threshold": 0.8,

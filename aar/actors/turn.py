@@ -90,6 +90,8 @@ async def run_turn(
             ending = _Ending.failed("max_steps", f"Reached max steps ({config.max_steps})")
         else:
             steps += 1
+            if config.compact_at:
+                await _compact(bench, provider, controls)
             ending = await _step(bench, provider, controls, progress, guard)
         if ending is not None:
             if ending.error is not None:
@@ -131,6 +133,12 @@ async def _step(
         await _run_tools(bench, recorded, progress)
         return _Ending("end_turn") if progress.is_last and bench.between is None else None
     return await _stop_or_go_on(bench, response, controls, guard)
+
+
+async def _compact(bench: Workbench, provider: Callable[[], Provider], controls: Controls) -> None:
+    from aar.actors.auto_compaction import compact_if_due  # most sessions never are
+
+    await compact_if_due(bench, provider, controls.stopping)
 
 
 async def _begin(bench: Workbench, controls: Controls) -> _Ending | None:

@@ -111,6 +111,16 @@ class Transcript:
             kept=self._kept,
         )
 
+    def before_newest(self, count: int) -> tuple[int, int]:
+        """How many messages come before the newest `count`, and the place of the last of them in the journal.
+
+        Both are 0 when there are none. What belongs together stays together, so there may be fewer.
+        """
+        index = max(0, len(self._settled) - count)
+        while index and (self._joined[index] or self._seqs[index] == self._seqs[index - 1]):
+            index -= 1
+        return (index, self._seqs[index - 1]) if index else (0, 0)
+
     def sizes(self) -> Sizes:
         """The sizes of all messages, measured once each."""
         return Sizes(self._ends, self._joined, self._tail())

@@ -6,7 +6,7 @@ Finding, merging and explaining configuration files is `aar/config.py`.
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 __all__ = [
     "BUILTIN_TOOLS",
@@ -38,7 +38,12 @@ BUILTIN_TOOLS = (
     "find_files",
 )
 
-MORE_TOOLS = ("todo", "done", "task")  # that come with Aar, too, and are there where `enabled_builtins` names them
+MORE_TOOLS = (
+    "patch",
+    "todo",
+    "done",
+    "task",
+)  # that come with Aar, too, and are there where `enabled_builtins` names them
 
 DENIED_PATHS = (
     "/etc/shadow",
@@ -139,10 +144,32 @@ class ProviderConfig(Settings):
         return f"{self.name}/{self.model}"
 
 
+_DEFINED: dict[str, type] = {
+    "description": str,
+    "usage": str,
+    "examples": list,
+    "parallel": bool,
+    "disabled": bool,
+    "condition": str,
+}
+
+
+def _definitions(value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    for tool, entry in value.items():
+        for key, told in entry.items():
+            kind = _DEFINED.get(key)
+            if kind is None:
+                raise ValueError(f"{tool}.{key[:80]} is unknown; known: {', '.join(_DEFINED)}")
+            if not isinstance(told, kind) or (isinstance(told, list) and not all(isinstance(one, str) for one in told)):
+                raise ValueError(f"{tool}.{key} must be of type {kind.__name__}")
+    return value
+
+
 class ToolConfig(Settings):
     """`filters` are patterns of tool names by who says so: each leaves some of the tools, and none brings one back.
 
-    `!name*` takes away. Tools in `opt_in` are there only where a filter names them in full.
+    `!name*` takes away. Tools in `opt_in` are there only where a filter names them in full. `definitions` is what a
+    tool is to be instead, by its name: its words for the model, how it runs, and whether and when it is there.
     """
 
     enabled_builtins: list[str] = list(BUILTIN_TOOLS)
@@ -152,6 +179,7 @@ class ToolConfig(Settings):
     env_keep: list[str] = []
     filters: dict[str, list[str]] = {}
     opt_in: list[str] = []
+    definitions: Annotated[dict[str, dict[str, Any]], AfterValidator(_definitions)] = {}
 
 
 class LinuxSandbox(Settings):
@@ -276,6 +304,8 @@ class AgentConfig(Settings):
     streaming: bool = False
     context_window: int = Field(default=0, ge=0)
     context_strategy: Literal["sliding_window", "compact", "none"] = "sliding_window"
+    compact_at: float = Field(default=0.0, ge=0.0, le=1.0)
+    compact_keep: int = Field(default=10, ge=1)
     token_budget: int = Field(default=0, ge=0)
     cost_limit: float = Field(default=0.0, ge=0.0)
     token_warning_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
@@ -335,11 +365,14 @@ class AgentConfig(Settings):
 def merge_settings(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     """`base` with a JSON merge patch over it, but a provider that is named replaces the other one as a whole.
 
-    What was set for one provider (address, key, extra) means nothing to another.
+    So do definitions of tools. What was set for one provider (address, key, extra) means nothing to another.
     """
     provider = patch.get("provider")
     if isinstance(provider, str) or (isinstance(provider, dict) and "name" in provider):
         base = {**base, "provider": None}
+    tools = patch.get("tools")
+    if isinstance(tools, dict) and "definitions" in tools and isinstance(base.get("tools"), dict):
+        base = {**base, "tools": {**base["tools"], "definitions": None}}
     merged: dict[str, Any] = merge_patch(base, patch)
     return merged
 
