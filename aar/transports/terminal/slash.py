@@ -29,6 +29,7 @@ __all__ = [
     "CHAT",
     "FULL_SCREEN",
     "INLINE",
+    "SHORT_ID",
     "Effect",
     "Inputs",
     "Reply",
