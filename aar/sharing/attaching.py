@@ -44,8 +44,9 @@ class Attached:
 async def attached(home: Path, session_id: str, *, after: int = 0) -> AsyncIterator[Attached]:
     """The session of this id, for as long as the block lasts; leaving it ends nothing at its owner's.
 
-    Inside, all facts after `after` that there were at the beginning are there already. When the owner lets the session
-    go, followers come to their end and everything that is asked raises `ActorStopped`.
+    Inside, all facts after `after` that there were at the beginning are there already, and with an answer those that
+    led to it. A reader that asked for a pace holds up everything that comes here, and nothing there. When the owner lets
+    the session go, followers come to their end and everything that is asked raises `ActorStopped`.
     Raises `SessionNotFound` when no process shares this session, `ProtocolError`, `StoreUnavailable`.
     """
     found = await trio.to_thread.run_sync(connected, home, session_id)
@@ -75,6 +76,7 @@ class _Owner:
         self._asked: dict[int, _Asked] = {}
         self._lost: str = ""
         self._seq = 0  # the newest fact at the beginning
+        self._arrived = trio.Event()  # another fact, or the end
 
     async def welcome(self, session_id: str, after: int) -> Attached:
         await self._send(frame("hello", version=VERSION, session_id=session_id, after=after))
@@ -89,7 +91,7 @@ class _Owner:
             self._seq, pid = int(found.fields["seq"]), int(found.fields.get("pid", 0))
         except (KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"The owner of session {session_id} does not speak as this Aar does.") from error
-        self._replica = Replica(self._header)
+        self._replica = Replica(self._header, min(after, self._seq))
         ref = _RemoteRef(f"session:{session_id}", self)
         return Attached(SessionHandle(info, ref, ref, self._replica), pid)
 
@@ -113,6 +115,7 @@ class _Owner:
             self._replica.close()
             for asked in self._asked.values():
                 asked.settle(error=ActorStopped(farewell))
+            self._arrived.set()
             here.set()
 
     async def _take(self, found: Frame) -> str:
@@ -122,6 +125,8 @@ class _Owner:
             case "record":
                 record = Recorded(int(fields["seq"]), str(fields["turn_id"]), decode_event(fields["event"]))
                 await self._replica.receive([record])
+                self._arrived.set()
+                self._arrived = trio.Event()
             case "header":
                 self._replica.session.metadata = Header.from_json(fields["header"]).metadata
             case "ended" | "error":
@@ -144,7 +149,14 @@ class _Owner:
             await asked.taken.wait()
             if asked.error is not None:
                 raise asked.error
-            yield asked.wait
+
+            async def answer() -> Any:
+                await asked.is_over.wait()
+                while self._replica.seq < asked.seq and not self._lost:
+                    await self._arrived.wait()
+                return asked.result()
+
+            yield answer
         finally:
             del self._asked[number]
             if not asked.is_over.is_set() and not self._lost:
@@ -174,10 +186,12 @@ class _Asked:
         self.taken = trio.Event()  # it stands in the mailbox, or it is over
         self.is_over = trio.Event()
         self.error: AarError | None = None
+        self.seq = 0  # the newest fact when it was answered
         self._command = command
         self._value: Any = None
 
     def take(self, found: Frame) -> None:
+        self.seq = int(found.fields.get("seq", 0))
         if found.type == "failed":
             self.settle(error=error_of(found.fields))
         elif found.type == "answer":
@@ -193,8 +207,7 @@ class _Asked:
             self.is_over.set()
             self.taken.set()
 
-    async def wait(self) -> Any:
-        await self.is_over.wait()
+    def result(self) -> Any:
         if self.error is not None:
             raise self.error
         return self._value

@@ -272,11 +272,12 @@ class _Client:
         told = b""
         try:
             with scope:
-                told = frame("answer", id=number, value=await self._answer(number, command, delivered))
+                value = await self._answer(number, command, delivered)
+                told = frame("answer", id=number, value=value, seq=self._shared.journal.seq)
         except ClientGone:
             raise
         except AarError as error:
-            told = frame("failed", id=number, **error_data(error))
+            told = frame("failed", id=number, **error_data(error), seq=self._shared.journal.seq)
         finally:
             if self._open.get(number) is scope:
                 del self._open[number]

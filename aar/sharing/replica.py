@@ -16,10 +16,11 @@ __all__ = ["Replica"]
 class Replica(Journal):
     """What the owner has told so far. It can be read, and nobody writes to it but the connection."""
 
-    def __init__(self, header: Header) -> None:
+    def __init__(self, header: Header, after: int = 0) -> None:
         fold = Session(
             header.session_id, run_id=header.run_id, trace_id=header.trace_id, metadata=dict(header.metadata)
         )
+        fold.seq = after
         super().__init__(None, fold)  # type: ignore[arg-type]  # there is no file behind it
 
     async def append(

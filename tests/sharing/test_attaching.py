@@ -194,3 +194,13 @@ async def test_a_session_that_is_not_open_cannot_be_attached_to(tmp_path) -> Non
     with pytest.raises(SessionNotFound, match="Session x is not open in another process"):
         async with attached(tmp_path, "x"):
             pass
+
+
+async def test_with_an_answer_the_facts_are_there_that_led_to_it(autojump_clock, house) -> None:
+    async with house(ScriptedProvider().text("one").text("two")) as here, here.attached() as client:
+        for _ in range(2):
+            await client.handle.prompt("go")
+            assert client.handle.records() == here.session.records()
+        async with here.attached(after=here.session.seq) as late:
+            await late.handle.configure({"max_steps": 7})
+            assert [record.event.type for record in late.handle.records()] == ["config_changed"]
