@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from aar.injectors.injections import BeforeChatInjection, RequestChange
 from aar.injectors.preamble import preamble
 from aar.injectors.timings import Moment
 from aar.messages.events import Event, ToolCall, ToolResult
+from aar.messages.patches import PATCH_TOOL, named_files
 
 __all__ = ["Action", "FailureBreaker", "LoopDetection", "RepeatedPatch"]
 
 Action = Literal["stop", "warn"]
 
-_EDITS = ("edit_file", "write_file", "patch")
+_EDITS = ("edit_file", "write_file", PATCH_TOOL)
 
 
 @preamble("loop_detection")
@@ -59,13 +60,14 @@ class RepeatedPatch:
     action: Action = "warn"
 
     async def before_chat(self, at: Moment) -> BeforeChatInjection | None:
-        edited = [path for call in _calls(at.facts_of_turn()) if (path := _edited(call)) is not None]
-        times = edited.count(edited[-1]) if edited else 0
-        is_new = bool(times) and _edited(_newest_calls(at.facts_of_turn(), 1)[0]) is not None
-        if times < self.after or times % self.after or not is_new:
+        edited = [path for call in _calls(at.facts_of_turn()) for path in _edited(call)]
+        newest = [path for call in _newest_calls(at.facts_of_turn(), 1) for path in _edited(call)]
+        path = max(newest, key=edited.count, default="")
+        times = edited.count(path)
+        if times < self.after or times % self.after or not newest:
             return None
         advice = "Read the file again, and change all that is wrong in one go."
-        return _told(self.action, f"{edited[-1]} was changed {times} times in this turn. {advice}")
+        return _told(self.action, f"{path} was changed {times} times in this turn. {advice}")
 
 
 def _told(action: Action, text: str) -> BeforeChatInjection:
@@ -86,6 +88,9 @@ def _signature(call: ToolCall) -> str:
     return f"{call.tool_name} {json.dumps(call.arguments, sort_keys=True, default=str)}"
 
 
-def _edited(call: ToolCall) -> Any:
+def _edited(call: ToolCall) -> list[str]:
+    patch = call.arguments.get("patch") if call.tool_name == PATCH_TOOL else None
+    if isinstance(patch, str):
+        return [one.path for one in named_files(patch)]
     path = call.arguments.get("path") if call.tool_name in _EDITS else None
-    return path if isinstance(path, str) else None
+    return [path] if isinstance(path, str) else []

@@ -54,7 +54,10 @@ def excess_of(arguments: Mapping[str, Any]) -> str | None:
 
 
 def paths_of(arguments: Mapping[str, Any]) -> list[str]:
-    """Every non-empty string that names a file by the name of its argument or as `file:`, at any depth, in order."""
+    """Every non-empty string that names a file by the name of its argument or as `file:`, at any depth, in order.
+
+    So do the headers in a text that is called `patch`.
+    """
     return list(_paths(arguments, named=False))
 
 
@@ -93,6 +96,8 @@ def _items(value: Any) -> list[Any]:
 def _paths(value: Any, *, named: bool) -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, item in value.items():
+            if name == "patch" and isinstance(item, str):
+                yield from _patched(item)
             if named and "/" in str(name):  # `files: {"src/a.py": "content"}`
                 yield from _local(str(name))
             yield from _paths(item, named=_names_a_path(str(name)))
@@ -101,6 +106,13 @@ def _paths(value: Any, *, named: bool) -> Iterator[str]:
             yield from _paths(item, named=named)
     elif isinstance(value, str) and value and (named or value[:5].lower() == "file:"):
         yield from _local(value)
+
+
+def _patched(text: str) -> Iterator[str]:
+    from aar.messages.patches import named_files  # few calls are patches
+
+    for one in named_files(text):
+        yield from _local(one.path) if one.path else ()
 
 
 def _names_a_path(name: str) -> bool:

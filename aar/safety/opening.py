@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["PathChanged", "kind_of", "open_folder", "open_object", "read_descriptor", "replace_in"]
+__all__ = ["PathChanged", "kind_of", "open_folder", "open_object", "read_descriptor", "remove_from", "replace_in"]
 
 # O_PATH touches nothing: a FIFO does not wait for its writer and a tape does not rewind.
 _TOUCHLESS = hasattr(os, "O_PATH") and os.path.isdir("/proc/self/fd")
@@ -79,6 +79,13 @@ def replace_in(parent: int, name: str, data: bytes) -> None:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=parent)
         raise
+
+
+def remove_from(parent: int, name: str) -> None:
+    """Delete the file `name`. Raises `OSError` when it is anything but a regular file."""
+    if _regular(parent, name) is None:
+        raise FileNotFoundError(f"File not found: {name}")
+    os.unlink(name, dir_fd=parent)
 
 
 def _shortened(name: str) -> str:

@@ -9,15 +9,23 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from posixpath import normpath
 from typing import BinaryIO, NamedTuple
 
 from aar.errors import ToolError
 from aar.messages.settings import SafetyConfig
 from aar.safety.hard_links import Inode, inode_of, linked_secrets
-from aar.safety.opening import PathChanged, kind_of, open_folder, open_object, read_descriptor, replace_in
+from aar.safety.opening import (
+    PathChanged,
+    kind_of,
+    open_folder,
+    open_object,
+    read_descriptor,
+    remove_from,
+    replace_in,
+)
 from aar.safety.own_files import (
     SecretNames,
     completes_repository,
@@ -175,6 +183,14 @@ class PathGuard:
         with self._changes.held(self.resolve(path)):
             yield
 
+    @contextmanager
+    def changing_all(self, paths: Iterable[str]) -> Iterator[None]:
+        """As `changing`, for several files at once; two names of one file count once."""
+        with ExitStack() as held:
+            for name in sorted({self.resolve(path) for path in paths}):  # in one order, so that nobody waits in a ring
+                held.enter_context(self._changes.held(name))
+            yield
+
     def replace(self, path: str, data: bytes) -> str:
         """Write the file in one step, with missing folders made; answers with its absolute path.
 
@@ -188,6 +204,21 @@ class PathGuard:
         try:
             with self._making_no_repository(target), open_folder(folder, create=True) as parent:
                 replace_in(parent, name, data)
+        except PathChanged as error:
+            raise _blocked(str(error)) from error
+        return target
+
+    def remove(self, path: str) -> str:
+        """Delete a regular file; answers with its absolute path. Raises `OSError` for anything else, also a link."""
+        self._require(path, write=True)
+        target = self.resolve(path)
+        self._require(target, write=True)
+        if os.path.islink(os.path.join(self.cwd, path)):
+            raise OSError(f"Not a regular file: {path} is a link")
+        folder, _, name = target.rpartition("/")
+        try:
+            with open_folder(folder) as parent:
+                remove_from(parent, name)
         except PathChanged as error:
             raise _blocked(str(error)) from error
         return target

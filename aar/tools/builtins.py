@@ -41,6 +41,10 @@ def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
         from aar.tools.task import TASK
 
         return TASK
+    if name == "patch":
+        from aar.tools.patch import PATCH
+
+        return PATCH
     if name == "done":
         from aar.tools.done import DONE
 

@@ -23,6 +23,7 @@ __all__ = [
     "read_file",
     "require_writable",
     "shown_lines",
+    "version_of",
     "write_file",
 ]
 
@@ -128,13 +129,13 @@ def _edit(paths: PathGuard, path: str, old: str, new: str) -> str:
 def _edit_alone(paths: PathGuard, path: str, old: str, new: str) -> str:
     name = paths.resolve(path)
     with paths.open_read(path) as file:
-        seen = _version(os.fstat(file.fileno()))
+        seen = version_of(os.fstat(file.fileno()))
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"{name} is larger than {MAX_FILE_BYTES:,} bytes: too large to edit")
     data = edited(data.decode(), old, new, name).encode()
     require_writable(paths, path)
-    if _version(os.stat(name)) != seen:  # by a command that runs beside us: its work would be lost
+    if version_of(os.stat(name)) != seen:  # by a command that runs beside us: its work would be lost
         raise ValueError(f"{name} was changed by somebody else during the edit: read it again")
     paths.replace(path, data)
     return f"Edited {name}: replaced 1 occurrence"
@@ -150,7 +151,8 @@ def edited(text: str, old: str, new: str, name: str) -> str:
     return text.replace("\n", "\r\n") if crlf else text
 
 
-def _version(status: os.stat_result) -> tuple[int, ...]:
+def version_of(status: os.stat_result) -> tuple[int, ...]:
+    """What tells whether a file is still the same, and as it was."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
