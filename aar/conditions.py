@@ -83,19 +83,18 @@ class _Atom(NamedTuple):
     wanted: bool  # what it has to be: False behind a `not`
 
     async def holds(self, facts: Facts, exists: Look | None, bash: Look | None) -> bool:
+        look = {"exists": exists, "bash": bash}.get(self.name)
+        return self.holds_now(facts) if look is None else await look(self.argument) is self.wanted
+
+    def holds_now(self, facts: Facts) -> bool:
         name, argument = self.name, self.argument
         if name in _FLAGS:
-            found = _FLAGS[name](facts)
-        elif name in _NUMBERS:
-            found = _NUMBERS[name](facts, _number(argument))
-        elif name in _WORDS:
-            found = _WORDS[name](facts, argument)
-        else:
-            look = exists if name == "exists" else bash
-            if look is None:
-                raise InvalidSetting(f"`{name}:` cannot be asked here")
-            found = await look(argument)
-        return found is self.wanted
+            return _FLAGS[name](facts) is self.wanted
+        if name in _NUMBERS:
+            return _NUMBERS[name](facts, _number(argument)) is self.wanted
+        if name in _WORDS:
+            return _WORDS[name](facts, argument) is self.wanted
+        raise InvalidSetting(f"`{name}:` cannot be asked here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +118,10 @@ class Condition:
             if not await atom.holds(facts, exists, bash):
                 return False
         return True
+
+    def holds_now(self, facts: Facts) -> bool:
+        """As `holds`, for a condition that looks at nothing outside. Raises `InvalidSetting` for one that does."""
+        return all(atom.holds_now(facts) for atom in self._atoms)
 
 
 def parse_condition(text: str) -> Condition:

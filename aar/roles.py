@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import trio
 
+from aar.actors.conditional_tools import check_definitions
 from aar.config.agents import Entity, Facts, FileKeyed, Library, Switch, Whole, homes_of, load, switched, whole
 from aar.config.agents.homes import SourceFile
 from aar.config.agents.loading import Part
@@ -99,6 +100,7 @@ def _resolved(
             other = whole(library.agents, name)
             fallbacks.append((other.name, switched(plain, other, style, facts)))
     switch = switched(plain, actor, style, facts, fallbacks)
+    check_definitions(switch.config)
     return switch._replace(remarks=(*library.remarks, *switch.remarks))
 
 

@@ -299,6 +299,10 @@ async def brought_by_extensions(config: AgentConfig, toolbox: ToolRegistry, *, h
 def toolbox_for(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry:
     """The enabled built-in tools; what the application brought comes on top and is never pruned."""
     toolbox = ToolRegistry()
+    if config.tools.definitions:
+        from aar.actors.conditional_tools import check_definitions
+
+        check_definitions(config)
     for spec in builtin_tools(config.tools):
         toolbox.add(spec)
     for spec in extra.list_tools() if extra is not None else ():

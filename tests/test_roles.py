@@ -295,3 +295,66 @@ async def test_a_fallback_that_is_not_there_is_told_at_once(world):
         with pytest.raises(ConfigError, match="Did you mean"):
             await roles.begin(session, "first")
         assert roles.in_force(session) == ("", "")
+
+
+# --- tools with conditions ----------------------------------------------------------------------
+
+
+SERVER = {"name": "generic", "base_url": "http://127.0.0.1:9/v1"}
+WITH_CONDITIONS = PLAIN.patched(
+    {
+        "provider": "eyes",
+        "providers": {
+            "eyes": {**SERVER, "model": "eyes", "extra": {"supports_vision": True}},
+            "blind": {**SERVER, "model": "blind"},
+        },
+        "tools": {"definitions": {"grep": {"condition": "model_has:vision"}, "read_file": {"condition": "turns_gt:1"}}},
+    }
+)
+
+
+@pytest.mark.covers("AURA-69")
+async def test_a_condition_brings_and_takes_a_tool_from_turn_to_turn(world, models):
+    async with world.session(WITH_CONDITIONS) as (session, _):
+        await session.prompt("with eyes")
+        assert "grep" in models.newest[1]
+        await session.configure({"provider": "blind"})
+        await session.prompt("without")
+        assert "grep" not in models.newest[1]
+        await session.configure({"provider": "eyes"})
+        await session.prompt("with eyes again")
+        assert "grep" in models.newest[1]
+        assert ["read_file" in [tool.name for tool in request.tools] for _, request in models.requests] == [
+            False,
+            False,
+            True,  # more than one turn is over
+        ]
+
+
+async def test_a_condition_that_cannot_be_asked_is_told_when_the_session_or_the_agent_begins(world):
+    for condition, told in (("bash:ls", "`bash:` cannot be asked here"), ("modl_has:x", "condition")):
+        config = PLAIN.patched({"tools": {"definitions": {"grep": {"condition": condition}}}})
+        with pytest.raises(ConfigError, match=told):
+            async with world.session(config):
+                pass
+        world.write("agents/bad.md", f"---\ntools: {{definitions: {{grep: {{condition: '{condition}'}}}}}}\n---\n")
+        async with world.session() as (session, roles):
+            with pytest.raises(ConfigError, match=told):
+                await roles.begin(session, "bad")
+
+
+async def test_definitions_of_one_agent_are_gone_with_it(world, models):
+    world.write("agents/one.md", "---\ntools: {definitions: {bash: {usage: Rarely.}, grep: {disabled: true}}}\n---\n")
+    world.write("agents/two.md", "---\ninherit: one\ntools: {definitions: {bash: {parallel: false}}}\n---\n")
+    world.write("agents/three.md", "---\ntools: {definitions: {find_files: {disabled: true}}}\n---\n")
+    async with world.session() as (session, roles):
+        config = await session.configure({})
+        for name, expected in (
+            ("one", {"bash": {"usage": "Rarely."}, "grep": {"disabled": True}}),
+            ("two", {"bash": {"usage": "Rarely.", "parallel": False}, "grep": {"disabled": True}}),
+            ("three", {"find_files": {"disabled": True}}),
+            ("none", {}),
+        ):
+            config = (await roles.switch(session, "agent", name)).config
+            assert config.tools.definitions == expected
+        assert config == PLAIN.model_copy(update={"provider": PLAIN.resolve_provider()})

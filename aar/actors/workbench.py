@@ -103,14 +103,29 @@ class Workbench:
     def offered(self) -> ToolRegistry:
         """The tools that the settings in force leave of the toolbox: what the model gets, and may call."""
         tools, toolbox = self.config.tools, self.toolbox
-        if not tools.filters and not tools.opt_in:
+        if not tools.filters and not tools.opt_in and not tools.definitions:
             return toolbox
-        if self._kept.get("offered_of") != (tools, toolbox.changes):
+        key = (tools, toolbox.changes, self._absent() if tools.definitions else None)
+        if self._kept.get("offered_of") != key:
             from aar.tools.filtering import filtered  # most sessions offer all that they have
 
-            self._kept["offered"], self._kept["offered_of"] = filtered(toolbox, tools), (tools, toolbox.changes)
+            self._kept["offered"], self._kept["offered_of"] = filtered(toolbox, tools, key[2] or ()), key
         offered: ToolRegistry = self._kept["offered"]
         return offered
+
+    def _absent(self) -> frozenset[str]:
+        """Tools whose condition does not hold: asked once a turn, and when the settings change."""
+        config, turn_id = self.config, self.journal.session.turn_id
+        kept = self._kept.get("absent_of")
+        if kept is None or kept[0] is not config or kept[1] != turn_id:
+            from aar.actors.conditional_tools import absent_tools
+
+            self._kept["absent"], self._kept["absent_of"] = (
+                absent_tools(self.journal.session, config),
+                (config, turn_id),
+            )
+        absent: frozenset[str] = self._kept["absent"]
+        return absent
 
     @property
     def budget(self) -> Budget:

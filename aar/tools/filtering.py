@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aar.tools.registry import ToolRegistry
+from aar.tools.registry import ToolRegistry, ToolSpec
 
 if TYPE_CHECKING:
     from aar.messages.settings import ToolConfig
@@ -16,9 +17,23 @@ __all__ = ["filtered", "left_out"]
 _MAGIC = frozenset("*?[")
 
 
-def filtered(tools: ToolRegistry, config: ToolConfig) -> ToolRegistry:
-    """Those of `tools` that all filters let through."""
-    return ToolRegistry([spec for spec in tools.list_tools() if left_out(spec.name, config) is None])
+def filtered(tools: ToolRegistry, config: ToolConfig, absent: Collection[str] = ()) -> ToolRegistry:
+    """Those of `tools` that all filters let through and that are not `absent`, as their definitions want them."""
+    kept = [spec for spec in tools.list_tools() if spec.name not in absent and left_out(spec.name, config) is None]
+    return ToolRegistry([_redefined(spec, config.definitions.get(spec.name, {})) for spec in kept])
+
+
+def _redefined(spec: ToolSpec, definition: Mapping[str, Any]) -> ToolSpec:
+    """Other words for the model, and whether it runs beside others; what it may do stays what it is."""
+    changes: dict[str, Any] = {}
+    words = [str(definition.get("description", spec.description)), str(definition.get("usage", ""))]
+    words += [f"Example: {example}" for example in definition.get("examples", ())]
+    text = "\n".join(part for part in words if part)
+    if text != spec.description:
+        changes["description"] = text
+    if "parallel" in definition:
+        changes["execution"] = "parallel" if definition["parallel"] else "sequential"
+    return replace(spec, **changes) if changes else spec
 
 
 def left_out(name: str, config: ToolConfig) -> str | None:
@@ -26,6 +41,8 @@ def left_out(name: str, config: ToolConfig) -> str | None:
     for layer, patterns in config.filters.items():
         if reason := _refusal(name, patterns):
             return f"{layer}: {reason}"
+    if config.definitions.get(name, {}).get("disabled"):
+        return "definitions: disabled"
     if name in config.opt_in and not _is_named(name, config.filters):
         return "opt_in: no filter names it in full"
     return None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from aar.messages.settings import ToolConfig
+from aar.messages.tools import SideEffect
 from aar.tools.filtering import filtered, left_out
 from aar.tools.registry import ToolRegistry, ToolSpec
 
@@ -51,3 +55,34 @@ def test_why_a_tool_is_left_out_is_known():
 @given(st.dictionaries(st.sampled_from(["settings", "agent", "mode"]), PATTERNS), PATTERNS)
 def test_no_further_filter_brings_a_tool_back(filters, further):
     assert set(kept({**filters, "task": further})) <= set(kept(filters))
+
+
+@pytest.mark.covers("AURA-69")
+def test_a_definition_changes_words_and_order_and_nothing_of_what_a_tool_may_do():
+    bash = ToolSpec("bash", "Runs.", side_effects=(SideEffect.EXECUTE,), requires_approval=True)
+    registry = ToolRegistry([bash, ToolSpec("grep", "Searches."), ToolSpec("read_file")])
+    told = {
+        "bash": {"description": "Shell.", "usage": "Rarely.", "examples": ["ls", "pwd"], "parallel": False},
+        "grep": {"usage": "Often."},
+        "read_file": {"disabled": True},
+        "nothing": {"disabled": True},
+    }
+    [first, second] = filtered(registry, ToolConfig(definitions=told)).list_tools()
+    expected = replace(bash, description="Shell.\nRarely.\nExample: ls\nExample: pwd", execution="sequential")
+    assert (first, second.description, second.execution) == (expected, "Searches.\nOften.", None)
+    assert left_out("read_file", ToolConfig(definitions=told)) == "definitions: disabled"
+
+
+@pytest.mark.covers("AURA-69")
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"descriptoin": "x"}, "bash.descriptoin is unknown; known: description, usage"),
+        ({"parallel": "no"}, "bash.parallel must be of type bool"),
+        ({"examples": "ls"}, "bash.examples must be of type list"),
+        ({"examples": [1]}, "bash.examples must be of type list"),
+    ],
+)
+def test_a_definition_with_a_mistake_is_refused(entry, told):
+    with pytest.raises(ValidationError, match=told):
+        ToolConfig(definitions={"bash": entry})

@@ -29,7 +29,7 @@ _KEYS: Mapping[Kind, tuple[str, ...]] = {
     "mode": ("description", "inherit", "hidden", "tools", "safety"),
     "command": ("description", "inherit", "hidden"),
 }
-_TOOL_KEYS = ("only", "without", "max_output_chars", "command_timeout")
+_TOOL_KEYS = ("only", "without", "definitions", "max_output_chars", "command_timeout")
 _LISTS: tuple[tuple[str, ...], ...] = (("inherit",), ("fallback",), ("tools", "only"), ("tools", "without"))
 _TEXTS: tuple[tuple[str, ...], ...] = (("description",), ("mode",), ("model",))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from aar.config.agents.collections import FileKeyed
 from aar.config.agents.entities import Entity
 from aar.errors import ConfigError
-from aar.messages.settings import merge_settings
+from aar.messages.settings import merge_patch, merge_settings
 
 __all__ = ["Text", "Whole", "whole"]
 
@@ -49,12 +49,21 @@ def whole(known: FileKeyed[Entity], name: str) -> Whole:
     origins: dict[str, str] = {}
     for one in chain:
         own = {key: value for key, value in one.said.items() if one is entity or key not in NEVER_INHERITED}
-        said = merge_settings(said, own)
+        said = merge_settings(said, _with_definitions(said, own))
         for path in _leaves(own):
             origins = {key: place for key, place in origins.items() if not key.startswith(f"{path}.")}
             origins[path] = one.place(tuple(path.split(".")))
     texts = tuple(Text(str(one.path), one.body_line, one.body, one.is_foreign) for one in chain if one.body)
     return Whole(entity, said, origins, texts, any(one.is_foreign for one in chain))
+
+
+def _with_definitions(said: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What two generations say of the same tool counts key by key, as everything else does."""
+    before, after = said.get("tools"), own.get("tools")
+    if not isinstance(before, dict) or not isinstance(after, dict) or "definitions" not in after:
+        return dict(own)
+    definitions = merge_patch(before.get("definitions", {}), after["definitions"])
+    return {**own, "tools": {**after, "definitions": definitions}}
 
 
 def _in_order(known: FileKeyed[Entity], entity: Entity, below: list[Entity]) -> list[Entity]:

@@ -116,6 +116,8 @@ class _Growing:
         filters = [*tools.pop("only", []), *(f"!{name}" for name in tools.pop("without", []))]
         if filters:
             tools["filters"] = {kind: filters}
+        if "definitions" in tools:
+            tools["definitions"] = merge_patch(self._config.tools.definitions, tools["definitions"])
         if tools:
             patch["tools"] = tools
         if "provider" in said or "model" in said:

@@ -19,7 +19,7 @@ def test_every_example_of_the_page_works(home, write):
     for name, text in files:
         write(f"home/{name}", text)
     library = load({"agents", "modes", "commands"}, [Home(home)])
-    assert sorted([*library.agents, *library.modes]) == ["base", "careful", "fast", "plan", "reviewer"]
+    assert sorted([*library.agents, *library.modes]) == ["base", "careful", "eyes", "fast", "plan", "reviewer"]
     configs = {
         name: switched(AgentConfig(), whole(library.agents, name), whole(library.modes, "plan"), Facts("/w")).config
         for name in library.agents
