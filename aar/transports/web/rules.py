@@ -21,7 +21,8 @@ _EVERYTHING = ("*", "**")
 def rules_of(given: Any, server: SafetyConfig, *, may_loosen: bool) -> dict[str, Any] | None:
     """What is to hold instead of the server's own rules, as a merge patch; `None` when nothing changes.
 
-    `denied_paths` come on top of the server's, unless rules may be loosened: then all fields replace them.
+    `denied_paths`, `deny` and `confirm` come on top of the server's, unless rules may be loosened: then all fields
+    replace them.
     Raises `Refused`: 400 for what is no rule, 403 for what would loosen one.
     """
     if given is None:
@@ -75,8 +76,9 @@ def _check_names(given: dict[str, Any], model: type[BaseModel], where: str) -> N
 def _tightened(asked: dict[str, Any], server: SafetyConfig) -> Iterator[tuple[str, Any]]:
     for name, value in asked.items():
         match name:
-            case "denied_paths":
-                yield name, [*server.denied_paths, *(one for one in value if one not in server.denied_paths)]
+            case "denied_paths" | "deny" | "confirm":
+                there = getattr(server, name)
+                yield name, [*there, *(one for one in value if one not in there)]
                 continue
             case "allowed_paths":
                 _check_paths(value, server.allowed_paths)

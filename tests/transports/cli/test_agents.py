@@ -222,6 +222,15 @@ async def test_agents_and_modes_change_while_chatting(aar, model, flags, roles):
         assert told in " ".join(done.err.split())
 
 
+async def test_a_session_that_is_begun_anew_keeps_its_agent_and_mode(aar, model, flags, roles):
+    model.says("one").says("two")
+    lines = ["/agent reader", "/mode plan", "first", "/clear", "second"]
+    done = await aar("chat", "--set", "who=me", *flags, stdin="\n".join(lines) + "\n")
+    assert done.err.count("Session saved: ") == 2
+    assert [tools_of(request) for request in model.requests] == [["read_file"], ["read_file"]]
+    assert [message["content"] for message in model.requests[1]["messages"][1:]] == ["second"]
+
+
 async def test_a_file_that_is_edited_while_chatting_holds_from_the_next_message(terminal, model, flags, roles):
     model.says("One.").says("Two.").says("Three.")
     async with terminal("chat", "--agent", "reader", "--set", "who=me", *flags) as screen:
