@@ -23,7 +23,17 @@ from aar.errors import ConfigError, InvalidMessage, ProviderError, ToolError
 from aar.messages.content import ContentBlock, Document, DocumentBlock, ImageBlock, ImageURL, TextBlock
 from aar.messages.settings import AgentConfig
 
-__all__ = ["KINDS", "Directive", "Expanded", "check_size", "expand", "find_directives", "takes_images", "weight_of"]
+__all__ = [
+    "KINDS",
+    "Directive",
+    "Expanded",
+    "check_size",
+    "ended_well",
+    "expand",
+    "find_directives",
+    "takes_images",
+    "weight_of",
+]
 
 KINDS = ("Image", "File", "Path", "Bash")
 
@@ -38,6 +48,8 @@ _CHARACTERS_PER_TOKEN = 4
 
 _BEGIN = re.compile(rf"(?<!\S)@({'|'.join(KINDS)})\[")
 _PLACE = "\0"  # stands around the number of a directive while the rest of the text is looked at
+
+_FAILED = re.compile(r"(?:\A|\n)(?:Exit code: -?\d+|\(timed out\))\Z")
 
 RunShell = Callable[[str], Awaitable[str]]
 
@@ -242,6 +254,11 @@ def check_size(parts: Sequence[ContentBlock], said: int, window: int) -> None:
 
 def _tokens(part: ContentBlock) -> int:
     return weight_of(part) // _CHARACTERS_PER_TOKEN if isinstance(part, TextBlock) else _IMAGE_TOKENS
+
+
+def ended_well(output: str) -> bool:
+    """Whether a command that said this ended without an error; see `SessionHandle.run_shell`."""
+    return _FAILED.search(output.rstrip()) is None
 
 
 def takes_images(config: AgentConfig) -> bool:

@@ -31,6 +31,7 @@ FACES = [
     "companion",
     "extensions",
     "sharing",
+    "tasks",
     "session_facts",
     "revising",
     "client",

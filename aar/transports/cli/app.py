@@ -51,6 +51,11 @@ GROUPS = {
         ("list", "show", "trust"),
         module="role_commands",
     ),
+    "tasks": Group(
+        "Tasks: prompts kept in a file, done by hand or when they are due.",
+        ("list", "run", "watch"),
+        module="task_commands",
+    ),
     "local": Group("The model that Aar runs itself, without an account.", ("install", "status"), "status"),
     "sandbox": Group(
         "The distribution of WSL that commands run in, on Windows.", ("setup", "status", "reset"), "status"

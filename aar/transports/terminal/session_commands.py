@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
@@ -13,6 +12,7 @@ from typing import cast
 import trio
 
 from aar.conditions import Condition, parse_condition
+from aar.directives import ended_well
 from aar.errors import InvalidMessage, StoreUnavailable, ToolError
 from aar.messages.events import AssistantMessage
 from aar.messages.kinds import bookmark
@@ -29,7 +29,6 @@ MOST_ROUNDS = 100
 SHOWN_TURNS = 20
 SHOWN_FILES = 20
 PREVIEW = 60  # characters of what was said
-_FAILED = re.compile(r"(?:\A|\n)(?:Exit code: -?\d+|\(timed out\))\Z")
 
 
 def words_of(text: str) -> list[str]:
@@ -216,7 +215,7 @@ async def _holds(here: SlashCommands, condition: Condition, *, iteration: int = 
             said = await handle.run_shell(command)
         except ToolError as error:
             raise InvalidMessage(f"bash:{command}: {error}") from error
-        return _FAILED.search(said.rstrip()) is None
+        return ended_well(said)
 
     facts = facts_of(handle.snapshot(), here.config, iteration=iteration)
     return await condition.holds(facts, exists=exists, bash=runs_well)

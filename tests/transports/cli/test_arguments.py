@@ -22,6 +22,7 @@ NEEDED = {
     "sessions rename": ["id", "name"],
     "sessions fork": ["id"],
     "sessions delete": ["id"],
+    "tasks run": ["x"],
     "extensions inspect": ["x"],
     "extensions trust": ["x"],
     "install": ["x"],
@@ -49,6 +50,9 @@ ACCEPTED = {
     "sessions rename": EVERYWHERE,
     "sessions fork": [*EVERYWHERE, "--at=2"],
     "sessions delete": EVERYWHERE,
+    "tasks list": [*EVERYWHERE, "--file=f"],
+    "tasks run": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--file=f"],
+    "tasks watch": [*MODEL, *WORK, *SAFETY, *PATHS, *EVERYWHERE, "--file=f", "--at-once=3"],
     "tools": [*MODEL, *SAFETY, *EVERYWHERE],
     **{
         f"{role} {command}": [*MODEL, *SAFETY, *EVERYWHERE]
