@@ -8,9 +8,9 @@ from aar.config.merge import API_KEY_VARIABLES
 from aar.errors import InvalidSetting
 from aar.messages.settings import AgentConfig, ProviderConfig
 
-__all__ = ["model_patch"]
+__all__ = ["KNOWN_PROVIDERS", "model_patch"]
 
-_KNOWN = {*API_KEY_VARIABLES, "ollama", "local"}
+KNOWN_PROVIDERS = {*API_KEY_VARIABLES, "ollama", "local"}
 _OPEN = {"generic", "ollama", "local"}  # these serve models of any name
 _BY_PREFIX = {
     "claude": "anthropic",
@@ -33,12 +33,12 @@ def model_patch(config: AgentConfig, name: str) -> dict[str, Any]:
     if name in config.providers:
         return {"provider": name}
     provider, slash, model = name.partition("/")
-    if slash and model and provider in _KNOWN:
+    if slash and model and provider in KNOWN_PROVIDERS:
         return _switched(active, provider, model)
     if active.base_url or active.name in _OPEN:
         return {"provider": {"model": name}}
     if slash:
-        known = ", ".join(sorted([*_KNOWN, *config.providers]))
+        known = ", ".join(sorted([*KNOWN_PROVIDERS, *config.providers]))
         raise InvalidSetting(f"There is no provider or profile '{provider}'. Known: {known}")
     vendor = next((vendor for prefix, vendor in _BY_PREFIX.items() if name.startswith(prefix)), "ollama")
     return _switched(active, vendor, name)

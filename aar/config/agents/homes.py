@@ -14,6 +14,7 @@ __all__ = ["Home", "SourceFile", "files_in", "homes_of"]
 
 LARGEST_FILE = 256 * 1024  # bytes
 MOST_FILES = 500  # in one folder
+ALL_FOREIGN = 256 * 1024  # bytes of all files of one kind in a project: it must not keep anybody waiting
 
 
 class Home(NamedTuple):
@@ -55,12 +56,18 @@ def files_in(home: Home, folder: str, ending: str, refused: list[str]) -> Iterat
     place = home.path / folder
     if home.project is not None and not _is_within(place, home.project):
         return
+    left = ALL_FOREIGN
     for name in _names(place, ending):
         path = place / name
         if path.is_dir():
             continue
         try:
             text = _text_of(path, foreign=home.project is not None)
+            left -= len(text)
+            if home.project is not None and left < 0:
+                raise ConfigError(
+                    f"{path}: the files of this folder are larger than {ALL_FOREIGN // 1024} KB together."
+                )
         except ConfigError as error:
             if home.project is None:
                 raise

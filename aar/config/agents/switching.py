@@ -16,6 +16,8 @@ from aar.config.agents.entities import SETTINGS
 from aar.config.agents.inheritance import Whole
 from aar.config.agents.narrowing import narrowed, narrowed_safety
 from aar.config.agents.templates import render
+from aar.config.switching import KNOWN_PROVIDERS
+from aar.config.unknown import nearest
 from aar.errors import ConfigError, InvalidSetting
 from aar.messages.settings import AgentConfig, ToolConfig, merge_patch, merge_settings
 
@@ -148,11 +150,19 @@ class _Growing:
                 return
             told = self._profile(told, layer)
         elif isinstance(told, str):
+            if told not in KNOWN_PROVIDERS:
+                raise ConfigError(f"{layer.origins['provider']}: {self._no_provider(told)}")
             told = {"name": told, "model": ""}
         provider = dict(told or {})
         if model is not None:
             provider["model"] = model
         self._provider = provider if "name" in provider else {"name": None, **provider}
+
+    def _no_provider(self, name: str) -> str:
+        known = sorted([*self._plain.providers, *KNOWN_PROVIDERS])
+        guess = nearest(name, known)
+        advice = f'Did you mean "{guess}"?' if guess else f"There are: {', '.join(known)}."
+        return f"there is no provider or profile '{name[:80]}'. {advice}"
 
     def _profile(self, key: str, layer: Whole) -> dict[str, Any]:
         profile = self._plain.providers[key]

@@ -216,6 +216,14 @@ def test_a_bad_file_of_a_project_keeps_nobody_from_working(home, write, tmp_path
     assert 'unknown key "nope"' in found.remarks[0]
 
 
+def test_a_project_cannot_keep_anybody_waiting_with_its_files(home, write, tmp_path):
+    for number in range(3):
+        write(f"project/.aar/agents/{number}.md", "x" * 100_000)
+    found = of_project(tmp_path, home)
+    assert list(found.agents) == ["0", "1"]
+    assert "larger than 256 KB together" in found.remarks[0]
+
+
 def test_links_of_a_project_lead_to_no_file_of_the_user(home, write, tmp_path):
     secret = write("secret.md", "key")
     folder = tmp_path / "project" / ".aar" / "agents"

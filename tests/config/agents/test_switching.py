@@ -74,6 +74,14 @@ def test_an_agent_chooses_its_model_and_no_key_stands_in_the_change(home, write,
     assert "key-" not in str(switch.patch)
 
 
+def test_a_provider_that_there_is_none_of_is_told_with_its_line(home, write):
+    file = write("home/agents/a.md", "---\nprovider: fst\n---\n")
+    with pytest.raises(
+        ConfigError, match=rf"^{file}:2: there is no provider or profile 'fst'\. Did you mean \"fast\"\?"
+    ):
+        change(home, config(providers={"fast": {"name": "openai"}}), "a")
+
+
 def test_a_profile_with_a_key_of_its_own_keeps_its_model(home, write):
     file = write("home/agents/a.md", "---\nprovider: fast\nmodel: other\n---\n")
     with pytest.raises(ConfigError, match=f"^{file}:3: the profile fast has a key of its own"):
