@@ -103,6 +103,7 @@ DEFAULTS: dict[str, Any] = {
     },
     "injectors": {},
     "shell_hooks": {},
+    "reviewer": {},
     "max_steps": 50,
     "timeout": 0.0,
     "max_retries": 3,

@@ -153,7 +153,7 @@ class HeldSession:
         opening, shared, config = self._opening, self._shared, self.config
         cwd = str(journal.session.metadata["cwd"])
         _check_folder(cwd)
-        if config.shell_hooks or config.injectors:
+        if config.shell_hooks or config.injectors or config.reviewer:
             _check_named(config)  # a mistake in there leaves no session behind
         additions = await shared.extend(journal, config) if shared.extend is not None else Additions()
         await repair(journal)
@@ -205,6 +205,8 @@ class HeldSession:
         )
         if config.shell_hooks:
             bench = replace(bench, hooks=bench.hooks.and_then(_hooks_of_shell(bench)))
+        if config.reviewer:
+            bench = replace(bench, hooks=bench.hooks.and_then(_hooks_of_reviewer(bench, shared.providers)))
         if bench.hooks.injectors is not None or config.injectors:
             bench = replace(bench, injecting=_injecting(bench))
         return bench if self._opening.steps is None else self._opening.steps.bench(bench)
@@ -249,9 +251,11 @@ def _is_started(task_status: trio.TaskStatus[SessionInfo | Exception], error: Ex
 
 def _check_named(config: AgentConfig) -> None:
     """What the settings say of hooks and injectors. Raises `InvalidSetting`."""
-    from aar.config.shell_hooks import parse_shell_hooks  # most users have none
+    from aar.config.reviewer import parse_reviewer  # most users have none
+    from aar.config.shell_hooks import parse_shell_hooks
     from aar.injectors.choosing import chosen_injectors
 
+    parse_reviewer(config.reviewer, config.providers)
     parse_shell_hooks(config.shell_hooks)
     chosen_injectors(config.injectors)
 
@@ -260,6 +264,14 @@ def _hooks_of_shell(bench: Workbench) -> Hooks:
     from aar.actors.shell_hooks import hooks_of_shell
 
     return hooks_of_shell(bench.base.shell_hooks, lambda: bench.config, session_id=bench.session_id, cwd=bench.cwd)
+
+
+def _hooks_of_reviewer(bench: Workbench, providers: Providers) -> Hooks:
+    from aar.actors.reviewing import hooks_of_reviewer
+    from aar.config.reviewer import parse_reviewer
+
+    reviewer = parse_reviewer(bench.base.reviewer, bench.base.providers)
+    return hooks_of_reviewer(reviewer, bench, providers) if reviewer is not None else Hooks()
 
 
 def _injecting(bench: Workbench) -> Injecting | None:

@@ -298,6 +298,7 @@ class AgentConfig(Settings):
     extensions: ExtensionConfig = Field(default={}, validate_default=True)
     injectors: dict[str, Any] = {}
     shell_hooks: dict[str, Any] = {}
+    reviewer: dict[str, Any] = {}
     max_steps: int = Field(default=50, ge=1)
     timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
     max_retries: int = Field(default=3, ge=1)
