@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import trio
@@ -18,6 +19,7 @@ from aar.messages.themes import Theme
 from aar.transports.fullscreen.bars import Footer, Header
 from aar.transports.fullscreen.blocks import Block, Lines
 from aar.transports.fullscreen.frames import Frames
+from aar.transports.fullscreen.highlight import load
 from aar.transports.fullscreen.history import History
 from aar.transports.fullscreen.input import Input
 from aar.transports.fullscreen.leaving import Leaving
@@ -133,6 +135,7 @@ class FullScreen:
             self._nursery.start_soon(self._frames.run_async)
             self._nursery.start_soon(self._surface.watch, loop, self.redraw)
             self._nursery.start_soon(self._follow_sessions)
+            self._nursery.start_soon(partial(trio.to_thread.run_sync, load, abandon_on_cancel=True))
             for part in self._parts:
                 self._nursery.start_soon(part.run)
             await self._leaving.asked.wait()

@@ -210,8 +210,10 @@ class Answer(Block):
     def finish(self, whole: str) -> None:
         """The text as it is on record, which may be another one than what came in."""
         if whole == self._markdown.text:
+            self._markdown.is_whole = self._is_stale = True
             return
         self._markdown, self._finished = GrowingMarkdown(), 0
+        self._markdown.is_whole = True
         self.feed(whole)
         if len(whole) > PLAIN_FROM:
             self.set_paragraphs(plain_paragraphs(harmless(whole)))

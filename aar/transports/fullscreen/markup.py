@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aar.display import plain
+from aar.transports.fullscreen.highlight import Runs, highlighted
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -57,6 +58,7 @@ class GrowingMarkdown:
         self._new: list[str] = []
         self.finished: list[Paragraph] = []
         self.open: list[Paragraph] = []
+        self.is_whole = False  # no more will come
         self._at = 0  # what is before is in `finished`
         self._fence = ""  # the line that opened the code in which `_at` is
 
@@ -87,7 +89,7 @@ class GrowingMarkdown:
         elif done or last == 0:
             self._fence = "" if done else self._fence
         self.finished += _paragraphs(tokens[:last])
-        self.open = [] if is_full else _paragraphs(tokens[last:])
+        self.open = [] if is_full else _paragraphs(tokens[last:], is_open=not self.is_whole)
         self._at += done
         return is_full
 
@@ -118,12 +120,13 @@ def _parser() -> MarkdownIt:
 # --- from tokens to paragraphs ----------------------------------------------------------------
 
 
-def _paragraphs(tokens: Sequence[Token]) -> list[Paragraph]:
-    return _Writer().write(tokens)
+def _paragraphs(tokens: Sequence[Token], *, is_open: bool = False) -> list[Paragraph]:
+    return _Writer(is_open=is_open).write(tokens)
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, *, is_open: bool) -> None:
+        self._is_open = is_open  # more may come: not worth the time that colours take
         self._out: list[Paragraph] = []
         self._lists: list[int | None] = []  # the next number of each list we are in; `None` for bullets
         self._quotes = 0
@@ -141,7 +144,7 @@ class _Writer:
             case "inline":
                 self._inline(token)
             case "fence" | "code_block":
-                self._code(token.content)
+                self._code(token.content, token.info.strip().partition(" ")[0])
             case "html_block":
                 self._add(harmless(token.content.rstrip("\n")))
             case "hr":
@@ -187,9 +190,13 @@ class _Writer:
     def _in_table(self, token: Token) -> bool:
         return bool(self._rows) and self._rows[-1] is not None
 
-    def _code(self, content: str) -> None:
-        for piece in _pieces(harmless(content.rstrip("\n"))):
-            self._out.append(Paragraph(("md.code", piece), self._indent() + 1, "md.block"))
+    def _code(self, content: str, language: str) -> None:
+        code = harmless(content.rstrip("\n"))
+        runs: Runs = [("md.code", code)]
+        if language and not self._is_open:
+            runs = highlighted(code, language)
+        for piece in _whole_lines(runs):
+            self._out.append(Paragraph(piece, self._indent() + 1, "md.block"))
         self._gap()
 
     def _table(self) -> None:
@@ -220,9 +227,9 @@ class _Writer:
             self._out.append(Paragraph(""))
 
 
-def _runs(tokens: Sequence[Token], style: str | None) -> list[tuple[str | None, str]]:
+def _runs(tokens: Sequence[Token], style: str | None) -> Runs:
     """Styled texts of one line of Markdown. The innermost style counts."""
-    runs: list[tuple[str | None, str]] = []
+    runs: Runs = []
     styles = [style]
     for token in tokens:
         match token.type:
@@ -251,16 +258,35 @@ def _runs(tokens: Sequence[Token], style: str | None) -> list[tuple[str | None, 
 _STYLES = {"strong_open": "md.strong", "em_open": "md.emphasis", "s_open": "md.strike", "link_open": "md.link"}
 
 
-def _short(runs: list[tuple[str | None, str]]) -> Iterator[Any]:
+def _short(runs: Runs) -> Iterator[Any]:
     """The runs in paragraphs that are not too long."""
     piece: list[Any] = []
     length = 0
     for style, text in runs:
-        for part in _pieces(text):
-            if length + len(part) > TEXT_LIMIT and piece:
+        for at, part in enumerate(_pieces(text)):
+            if piece and (at or length + len(part) > TEXT_LIMIT):
                 yield piece
                 piece, length = [], 0
             piece.append((style, part) if style else part)
             length += len(part)
     if piece:
         yield piece
+
+
+def _whole_lines(runs: Runs) -> Iterator[Any]:
+    """The same, cut between lines as long as these are not too long themselves."""
+    lines: list[Runs] = [[]]
+    for style, text in runs:
+        first, *others = text.split("\n")
+        lines[-1].append((style, first))
+        lines += [[(style, other)] for other in others]
+    piece: Runs = []
+    length = 0
+    for line in lines:
+        size = sum(len(text) for _, text in line) + 1
+        if piece and length + size > TEXT_LIMIT:
+            yield from _short(piece)
+            piece, length = [], 0
+        piece += [("md.code", "\n"), *line] if piece else line
+        length += size
+    yield from _short(piece)

@@ -85,6 +85,9 @@ def _styles(theme: Theme) -> Iterator[tuple[str, str]]:
     yield from (("md.heading", theme.assistant.title_style), ("md.strong", "bold"), ("md.emphasis", "italic"))
     yield from (("md.code", theme.path_highlight), ("md.link", "underline"), ("md.quote", theme.dim_text))
     yield from (("md.block", f"on {fixed.input_background}"), ("md.strike", "strike"))
+    yield from (("code.comment", theme.dim_text), ("code.keyword", theme.tool_call.title_style))
+    yield from (("code.string", theme.tool_result.border_style), ("code.number", theme.badges.network))
+    yield "code.name", theme.assistant.border_style
     yield from (("plain", ""), ("error.text", theme.error.border_style))
 
 

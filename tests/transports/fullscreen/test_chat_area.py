@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from urwid.testing import check_box_sizing, click, render_runs, render_text
 
 from aar.transports.fullscreen.blocks import PLAIN_FROM, Answer, Block, Growing, Lines
+from aar.transports.fullscreen.highlight import highlighted
 from aar.transports.fullscreen.markup import TEXT_LIMIT, GrowingMarkdown, plain_paragraphs
 from aar.transports.fullscreen.viewport import Viewport
 
@@ -131,11 +132,36 @@ def test_code_that_is_longer_than_what_is_parsed_at_once_stays_code() -> None:
     while markdown.advance():
         pass
     paragraphs = [*markdown.finished, *markdown.open]
-    code = [paragraph.markup[1] for paragraph in paragraphs if paragraph.fill == "md.block"]
+    code = ["".join(text for _, text in paragraph.markup) for paragraph in paragraphs if paragraph.fill == "md.block"]
     assert "\n".join(code).split("\n") == lines
     after = next(paragraph.markup for paragraph in paragraphs if "After" in str(paragraph))
     assert after == ["After ", ("md.emphasis", "all")]
     assert all(len(piece) <= TEXT_LIMIT for piece in code)
+
+
+def test_code_has_colours_once_it_is_whole() -> None:
+    code = "@cache\ndef f(x: int) -> str:\n    return 'a' + str(1)  # why\n" * 80
+    port = Viewport()
+    block = answer(f"```python\n{code}")
+    port.blocks.append(block)
+
+    def styles() -> set[str]:
+        found = {str(style) for row in render_runs(port, (60, 300)) for style, _ in row}
+        return {
+            layer for style in found for layer in ("keyword", "string", "comment", "number", "name") if layer in style
+        }
+
+    assert styles() == set()
+    block.finish(block.text)
+    port.changed()
+    assert styles() == {"keyword", "string", "comment", "number", "name"}
+    lines = [line[2:] for line in render_text(port, (60, 243), strip=True)[1:241]]
+    assert "\n".join(line.removeprefix(" ") for line in lines) == code.rstrip("\n")
+
+
+@given(st.text(max_size=300), st.sampled_from(["python", "js", "rust", "html", "diff", "sh", "no-such", "json", "md"]))
+def test_colours_change_no_letter(code: str, language: str) -> None:
+    assert "".join(text for _, text in highlighted(code, language)) == code
 
 
 def test_a_long_answer_that_comes_at_once_is_shown_at_once() -> None:
