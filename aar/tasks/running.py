@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -69,8 +69,8 @@ async def _attempt(task: Task, sessions: Sessions, folder: str, *, says_yes: boo
     finally:
         if handle is not None:
             outcome = outcome._replace(sessions=(handle.session_id,))
-            with trio.CancelScope(shield=True):  # bounded by the grace that a session has
-                await sessions.close(handle.session_id)
+            with trio.CancelScope(shield=True), suppress(AarError):  # where everything ends, it is closed already
+                await sessions.close(handle.session_id)  # bounded by the grace that a session has
     return outcome
 
 
