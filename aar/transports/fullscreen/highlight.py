@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pygments.lexer import Lexer  # type: ignore[import-untyped]
+    from pygments.lexer import Lexer  # type: ignore[import-untyped, unused-ignore]
 
 __all__ = ["Runs", "highlighted", "load"]
 
@@ -32,7 +32,7 @@ _STYLES = {  # the kinds of Pygments by the beginning of their names, the first 
 def load() -> None:
     """Import what this and Markdown need. Takes a tenth of a second, so do it in a thread before it is wanted."""
     import markdown_it
-    import pygments.lexers  # type: ignore[import-untyped]
+    import pygments.lexers  # type: ignore[import-untyped, unused-ignore]
 
     del markdown_it, pygments
     _lexer("python")
@@ -62,8 +62,8 @@ def _style_of(kind: str) -> str:
 
 @cache
 def _lexer(language: str) -> Lexer | None:
-    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
-    from pygments.util import ClassNotFound
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped, unused-ignore]
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped, unused-ignore]
 
     try:
         return get_lexer_by_name(language, stripnl=False, ensurenl=False)
