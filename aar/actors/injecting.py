@@ -7,6 +7,7 @@ it; what was said in a turn that is over waits no longer.
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
@@ -129,8 +130,10 @@ class Injecting:
         request = replace(request, messages=self._followed(request.messages, at), system=self._prompt(request.system))
         request = self._with_fewer_tools(request)
         if Timing.TRANSFORM_MESSAGES in self._injectors:
-            ran = await self._injectors.transform_messages(at, request.messages)
-            request = replace(request, messages=History(tail=ran.result))
+            messages = list(request.messages)
+            ran = await self._injectors.transform_messages(at, messages)
+            if not _are_same(ran.result, messages):  # else what is encoded already need not be encoded again
+                request = replace(request, messages=History(tail=ran.result))
             await self._take(bench, ran, bench.journal.append)
         return request
 
@@ -272,6 +275,10 @@ class Injecting:
                 bench.journal.hint(Notice(kind=Kind.SYNTHETIC.value, text=said.text, data=data))
         if facts:
             await record(*facts)
+
+
+def _are_same(one: Sequence[NeutralMessage], other: Sequence[NeutralMessage]) -> bool:
+    return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
 def _has_message(ran: Ran[Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from aar.errors import InvalidSetting
 from aar.injectors.breakers import FailureBreaker, LoopDetection, RepeatedPatch
-from aar.injectors.forgetting import ForgetFailedCalls
+from aar.injectors.forgetting import ForgetFailedCalls, ForgetLongArguments
 from aar.injectors.reminders import (
     DoneReminder,
     EmptyResponse,
@@ -32,6 +32,7 @@ SHIPPED: Mapping[str, type[Any]] = {
     "failure_breaker": FailureBreaker,
     "repeated_patch": RepeatedPatch,
     "forget_failed_calls": ForgetFailedCalls,
+    "forget_long_arguments": ForgetLongArguments,
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aar.errors import InvalidSetting
 from aar.injectors.choosing import SHIPPED, chosen_injectors
-from aar.injectors.forgetting import without_failed_calls
+from aar.injectors.forgetting import with_short_arguments, without_failed_calls
 from aar.messages.events import ErrorEvent, ToolCall, ToolResult, UserMessage
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedProvider, facts_of
@@ -283,3 +283,44 @@ def test_what_is_left_of_any_conversation_is_valid(problems_of: Any, steps: Any)
         assert without_failed_calls(left) is None
         last = max(at for at, one in enumerate(messages) if one["role"] == "assistant")
         assert left[-len(messages[last:]) :] == messages[last:]  # the newest ones are shown
+
+
+@pytest.mark.covers("AURA-101")
+async def test_long_arguments_of_old_calls_are_cut_and_the_newest_part_stays(live, tools) -> None:
+    texts_of_calls = ["a" * 1000, "b" * 1000, "c" * 1000]
+    provider = ScriptedProvider()
+    for text in texts_of_calls:
+        provider = provider.call("edit_file", path=text[0], text=text)
+    said = {"longest": 10, "protect": 40}
+    async with live(provider.text("done"), with_("forget_long_arguments", said), tools=tools) as session:
+        await session.prompt("go")
+        assert [fact.arguments["text"] for fact in facts_of(session) if isinstance(fact, ToolCall)] == texts_of_calls
+    inputs = [
+        block["input"]["text"]
+        for one in provider.requests[-1].messages
+        if isinstance(one["content"], list)
+        for block in one["content"]
+        if block["type"] == "tool_use"
+    ]
+    assert inputs == ["a" * 10 + "[...]", "b" * 10 + "[...]", "c" * 1000]
+
+
+values = st.recursive(
+    st.integers() | st.text(max_size=30), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+@pytest.mark.covers("AURA-101")
+@given(st.lists(st.dictionaries(st.sampled_from("ab"), values), max_size=6), st.integers(1, 100))
+def test_what_is_protected_is_untouched_and_nothing_gets_longer_but_by_its_mark(inputs: Any, protect: int) -> None:
+    messages: list[Any] = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": str(at), "name": "t", "input": one}]}
+        for at, one in enumerate(inputs)
+    ]
+    short = with_short_arguments(messages, 5, protect)
+    assert len(short) == len(messages)
+    sizes = [len(str(one["content"])) for one in messages]
+    for at, (before, after) in enumerate(zip(messages, short, strict=True)):
+        if sum(sizes[at + 1 :]) < sum(sizes) * protect / 100:
+            assert after == before
+        assert [block["id"] for block in after["content"]] == [block["id"] for block in before["content"]]
