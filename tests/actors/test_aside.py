@@ -34,6 +34,7 @@ async def test_what_a_command_says_goes_to_who_asked_and_not_into_the_conversati
     ("config", "words"),
     [
         (settings(tools={"enabled_builtins": ["read_file"]}), r"\[unknown_tool\]"),
+        (settings(tools={"filters": {"mode": ["!bash"]}}), r"\[unknown_tool\]"),
         (settings({**FREE, "read_only": True}), r"\[blocked\]"),
         (settings({**FREE, "deny": ["bash:touch*"]}), r"\[blocked\]"),
         (settings({}), r"\[denied\].*nobody is there"),
