@@ -50,6 +50,12 @@ class Guardrails:
         kept.setdefault("near_budget_warned", False)
         return cls(kept)
 
+    def stuck(self, calls: Sequence[ToolCall], config: AgentConfig, toolbox: ToolRegistry, step: int) -> str:
+        """Note one more step; why it is one too many of its kind, or nothing."""
+        if "raw" in calls[0].arguments and self.is_unreadable(calls, toolbox, step):
+            return UNREADABLE
+        return STUCK if self.is_stuck(calls, config) else ""
+
     def is_stuck(self, calls: Sequence[ToolCall], config: AgentConfig) -> bool:
         """Note one more step; true when it repeats its predecessors once too often."""
         latest = signature(calls)

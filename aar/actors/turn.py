@@ -14,7 +14,7 @@ import trio
 
 from aar.actors.budget import BudgetTaken
 from aar.actors.closing import as_event
-from aar.actors.guardrails import STUCK, UNREADABLE, Guardrails
+from aar.actors.guardrails import Guardrails
 from aar.actors.pricing import limiting_price, meta_of
 from aar.actors.provider_call import RetryPolicy, provider_call
 from aar.actors.workbench import Progress, Workbench, guarded, heard
@@ -294,15 +294,12 @@ async def _record_answer(
         logger.warning("session %s is near its budget", bench.session_id)
         facts.append(warning)
     calls = _named(bench, response.tool_calls)
-    if calls and "raw" in calls[0].arguments and guard.is_unreadable(calls, bench.toolbox, session.step_count):
-        await bench.journal.append(*facts)
-        return _Ending.failed("error", UNREADABLE)
-    if calls and guard.is_stuck(calls, config):
-        logger.warning("session %s repeats the same tool calls", bench.session_id)
+    if calls and (stuck := guard.stuck(calls, config, bench.toolbox, session.step_count)):
+        logger.warning("session %s: %s", bench.session_id, stuck)
         if response.content:
             facts.append(AssistantMessage(content=response.content, stop_reason=StopReason.ERROR))
         await bench.journal.append(*facts)
-        return _Ending.failed("error", STUCK)
+        return _Ending.failed("error", stuck)
     stop = StopReason.TOOL_USE if calls else _parsed(response.stop_reason)
     facts += [*calls, AssistantMessage(content=response.content, stop_reason=stop)]
     logger.info(
