@@ -23,6 +23,7 @@ _FILTER = r"^filter\..*\.(clean|process|required)$"
 _FILTERS = ("git", "config", "-z", "--name-only", "--show-scope", "--get-regexp", _FILTER)
 _STATUS = ("git", "--no-optional-locks", "status", "--porcelain", "--no-renames", "--ignore-submodules=all")
 _OWN_SCOPES = ("system", "global")
+_SCOPES = (*_OWN_SCOPES, "local", "worktree", "command")
 _ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",  # missing objects are not fetched
     "GIT_NO_LAZY_FETCH": "1",
@@ -65,7 +66,12 @@ async def _output(
 
 
 def _foreign(words: Sequence[str]) -> Iterator[str]:
-    """Of scope, name, scope, name, ...: the names that are not the user's own."""
-    for scope, name in zip(words[::2], words[1::2], strict=False):
+    """Of scope, name, scope, name, ...: the names that are not the user's own.
+
+    Raises `ValueError` for a list that is not whole: what is missing could be run.
+    """
+    for scope, name in zip(words[:-1:2], words[1::2], strict=True):  # the last word is what follows the last name
+        if scope not in _SCOPES:
+            raise ValueError("a part of the list is missing")
         if scope not in _OWN_SCOPES:
             yield name

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aar.companion.git import count_dirty
+from aar.companion.git import OUTPUT_LIMIT, count_dirty
+from aar.processes.output import Clip
 
 
 @pytest.fixture
@@ -72,3 +73,29 @@ async def test_programs_that_the_folder_names_are_not_run(tmp_path, repository, 
     assert not mark.exists()
     git(repository, base, "status")
     assert mark.exists()  # what it would have done
+
+
+async def test_filters_that_are_lost_in_a_list_that_is_too_long_are_not_run(tmp_path, repository, base) -> None:
+    """The middle of the list is left out, cut so that nobody who reads the rest sees that something is missing."""
+    names = _names_whose_list_is_cut_within_words()
+    mark = tmp_path / "ran"
+    (repository / "file").write_text("content")
+    git(repository, base, "add", "file")
+    (repository / ".git/info/attributes").write_text(f"* filter={names[len(names) // 2]}\n")
+    with (repository / ".git/config").open("a") as file:
+        file.writelines(f'[filter "{name}"]\n\tclean = "touch {mark}; cat"\n' for name in names)
+    (repository / "file").write_text("CONTENT")
+    os.utime(repository / "file", (1, 1))
+    assert await count_dirty(str(repository), base=base) is None
+    assert not mark.exists()
+
+
+def _names_whose_list_is_cut_within_words() -> list[str]:
+    for length in range(200, 2_000):
+        names = [f"{number:0{length}}" for number in range(3 * OUTPUT_LIMIT // length)]
+        clip = Clip(OUTPUT_LIMIT)
+        clip.add("".join(f"local\0filter.{name}.clean\0" for name in names))
+        words = clip.text().split("\0")
+        if all(word.endswith(".clean") and "\n" not in word for word in words[1::2]):
+            return names
+    raise AssertionError("there is no such length")
