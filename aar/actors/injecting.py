@@ -260,11 +260,15 @@ class Injecting:
         for problem in ran.problems:
             logger.warning("session %s: %s", bench.session_id, problem)
             facts.append(Notice(kind="hook_failed", text=problem))
+        late = self._fired.intersection(ran.fired)  # calls that run side by side ask at the same time
         for name in ran.fired:
-            self._fired.add(name)
-            facts.append(metadata(fired=name))
+            if name not in late:
+                self._fired.add(name)
+                facts.append(metadata(fired=name))
         turn_id = bench.journal.session.turn_id
         for said in ran.said:
+            if said.name in late:
+                continue
             if said.display_only and said.text:
                 facts.append(display_only(said.text, injector=said.name))
                 said = replace(said, content="")

@@ -452,6 +452,18 @@ async def test_an_injector_is_asked_only_when_its_condition_holds_and_sees_only_
     assert seen == [(2, {"MINE": "1"})]
 
 
+async def test_an_injector_that_speaks_once_does_so_also_beside_calls_that_run_side_by_side(live, tools) -> None:
+    async def look(at: Any, call: Any, outcome: Any) -> Injection:
+        await trio.testing.wait_all_tasks_blocked()
+        return Injection(content="Once.")
+
+    provider = ScriptedProvider().calls(("echo", {"text": "a"}), ("other", {})).text("done")
+    together = hooks(asked("after_tool_execution", look, once=True))
+    async with live(provider, settings(), tools=tools, hooks=together) as session:
+        await session.prompt("go")
+    assert said_to(provider)[1] == ["go", "Once."]
+
+
 # --- harm -------------------------------------------------------------------------------------
 
 
