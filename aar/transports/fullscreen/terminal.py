@@ -142,7 +142,10 @@ class _Screen(raw.Screen):
     def _start(self, alternate_buffer: bool = True, *args: Any, **kwargs: Any) -> None:
         super()._start(alternate_buffer, *args, **kwargs)
         fd = self._input_fileno()
-        self.tty_signal_keys(quit="undefined", start="undefined", stop="undefined", fileno=fd)
+        self.tty_signal_keys(quit="undefined", fileno=fd)
+        settings = termios.tcgetattr(fd)
+        settings[0] &= ~termios.IXON  # this, too, sets free what a Ctrl+S that was typed too early has stopped
+        termios.tcsetattr(fd, termios.TCSANOW, settings)
 
     def _stop(self) -> None:
         """Without waiting until the terminal has taken what was written: one that stands still never does."""

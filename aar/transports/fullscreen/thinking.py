@@ -24,6 +24,7 @@ class Thinking(urwid.WidgetWrap[urwid.Widget]):
         self._steps = 0  # that the model has answered
         self._was_counted = False  # the one that runs among them
         self._open: Growing | None = None
+        self._heard = 0  # characters of this step as they came: what is shown has others
         super().__init__(urwid.AttrMap(self._view, "thinking"))
 
     def notice(self, record: Recorded) -> None:
@@ -33,21 +34,22 @@ class Thinking(urwid.WidgetWrap[urwid.Widget]):
             case StepRestarted():
                 self._forget_step()
             case ReasoningBlock(content=whole):
-                self._think(whole[len(self._open.text) :] if self._open is not None else whole)
+                self._think(whole[self._heard :])
             case ProviderMeta():
                 self._steps += 1
                 self._was_counted = True
             case AssistantMessage():
-                self._open, self._was_counted = None, False
+                self._open, self._heard, self._was_counted = None, 0, False
 
     def clear(self) -> None:
         self._view.clear()
-        self._steps, self._open, self._was_counted = 0, None, False
+        self._steps, self._heard, self._open, self._was_counted = 0, 0, None, False
 
     def texts(self) -> list[str]:
         return [text for text in self._view.texts() if text]
 
     def _think(self, text: str) -> None:
+        self._heard += len(text)
         if not text.strip() and self._open is None:
             return
         if self._open is None:
@@ -60,6 +62,7 @@ class Thinking(urwid.WidgetWrap[urwid.Widget]):
         self._view.changed()
 
     def _forget_step(self) -> None:
+        self._heard = 0
         if self._open is not None:
             self._open = None
             del self._view.blocks[-2:]

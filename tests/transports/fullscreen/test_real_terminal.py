@@ -93,3 +93,16 @@ async def test_the_end_of_the_input_is_told_as_a_client_that_is_gone(pair, monke
         terminal.screen.get_available_raw_input()
     monkeypatch.undo()
     terminal.screen.stop()
+
+
+async def test_a_ctrl_s_that_was_typed_before_the_screen_was_there_stops_nothing(pair) -> None:
+    os.write(pair.far, b"\x13")  # the terminal stops what is written from here on
+    terminal = Terminal(pair.near, pair.near)
+    terminal.screen.start()
+    os.write(pair.far, b"\x13")  # a key by now
+    terminal.send_codes("seen")
+    with trio.fail_after(5):
+        await terminal.send()
+    assert terminal.screen.get_available_raw_input() == [0x13]
+    terminal.restore()
+    assert b"seen" in os.read(pair.far, 65_536)
