@@ -5,17 +5,20 @@ Part of the tool executor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 
 import trio
 
 from aar.errors import StoreUnavailable
 from aar.journal.journal import Journal
-from aar.messages.events import Event, ToolOutput, ToolStarted
-from aar.messages.tools import SideEffect
+from aar.messages.events import Event, Notice, ToolOutput, ToolStarted
+from aar.messages.tools import SideEffect, ToolOutcome
 
-__all__ = ["Outbox"]
+__all__ = ["Outbox", "RunInside"]
+
+RunInside = Callable[..., Awaitable[list[ToolOutcome]]]
+"""Runs calls that a tool makes: see `run_inside` in `inner_calls`."""
 
 _HARMLESS = {SideEffect.NONE, SideEffect.READ}
 
@@ -27,10 +30,13 @@ class Outbox:
     same point cost one write.
     """
 
-    def __init__(self, journal: Journal, tasks: trio.Nursery, *, is_shared: bool) -> None:
+    def __init__(
+        self, journal: Journal, tasks: trio.Nursery, *, is_shared: bool, run_inside: RunInside | None = None
+    ) -> None:
         self.tasks = tasks
+        self.run_inside = run_inside
         self.questions = trio.Lock()  # one approval at a time, in the order of asking
-        self._journal = journal
+        self.journal = journal
         self._is_shared = is_shared
         self._waiting: list[Event] = []
         self._writing = trio.Lock()
@@ -68,7 +74,7 @@ class Outbox:
 
     async def _take_in(self, events: Sequence[Event]) -> None:
         """What is held and what has happened: facts that arose together are one write, hints stay between them."""
-        journal, done = self._journal, 0
+        journal, done = self.journal, 0
         try:
             for are_hints, group in groupby(events, key=lambda event: isinstance(event, ToolOutput)):
                 some = list(group)
@@ -90,4 +96,6 @@ class Outbox:
 
 
 def _has_effect(event: Event) -> bool:
-    return isinstance(event, ToolStarted) and not set(event.side_effects) <= _HARMLESS
+    """Whether something is about to change; a call inside another one is told as a notice."""
+    effects = event.side_effects if isinstance(event, ToolStarted) else event.data.get("side_effects", ())
+    return isinstance(event, ToolStarted | Notice) and not set(effects) <= _HARMLESS

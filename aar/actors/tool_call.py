@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import trio
 
 from aar.actors.errand import Errand
+from aar.actors.live_output import LiveOutput
 from aar.actors.outbox import Outbox
 from aar.actors.workbench import Progress, Workbench
 from aar.errors import AarError, SessionClosed, StoreError, ToolError
@@ -21,7 +22,6 @@ from aar.messages.events import (
     ApprovalResolved,
     Notice,
     ToolCall,
-    ToolOutput,
     ToolResult,
     ToolStarted,
 )
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox import Sandbox
 
-__all__ = ["run_call"]
+__all__ = ["outcome_of", "run_call"]
 
-SHOW_EVERY = 0.03  # seconds between two pieces of live output
 TRUNCATED = "\n... (truncated)"
 
 logger = logging.getLogger(__name__)
@@ -48,6 +47,18 @@ logger = logging.getLogger(__name__)
 
 async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolResult:
     """The result of one call; every failure but a cancel is a result, too."""
+    outcome = await outcome_of(bench, call, outbox, progress)
+    return ToolResult(
+        tool_call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        output=outcome.output,
+        is_error=outcome.is_error,
+        duration_ms=outcome.duration_ms,
+    )
+
+
+async def outcome_of(bench: Workbench, call: ToolCall, outbox: Outbox, progress: Progress) -> ToolOutcome:
+    """What comes of a call, before it is put on record."""
     really = call
     try:
         spec = _known(bench, call)
@@ -60,13 +71,7 @@ async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: P
     except AarError as error:  # a sandbox that cannot be had, a question that could not be asked
         outcome = ToolOutcome(f"Error [exception]: {type(error).__name__}: {error}", is_error=True)
     outcome = await _after(bench, really, outcome, outbox)
-    return ToolResult(
-        tool_call_id=call.tool_call_id,
-        tool_name=call.tool_name,
-        output=_truncated(outcome.output, bench.config.tools.max_output_chars),
-        is_error=outcome.is_error,
-        duration_ms=outcome.duration_ms,
-    )
+    return outcome._replace(output=_truncated(outcome.output, bench.config.tools.max_output_chars))
 
 
 def _known(bench: Workbench, call: ToolCall) -> ToolSpec:
@@ -262,7 +267,7 @@ async def _run(
     output, is_error = "", False
     scope = trio.CancelScope(deadline=started + limit if limit else float("inf"))
     try:
-        with _LiveOutput(call.tool_call_id, outbox, progress, rules.config.tools.max_output_chars) as live, scope:
+        with LiveOutput(call.tool_call_id, outbox, progress, rules.config.tools.max_output_chars) as live, scope:
             context = _tool_context(bench, rules, call, live, outbox)
             given = await invoke(spec, call.arguments, context, limiter=bench.threads)
             output, is_error = (given[0], given[1]) if isinstance(given, ToolOutcome) else (str(given), False)
@@ -283,7 +288,7 @@ async def _run(
     return ToolOutcome(output, is_error=is_error, duration_ms=(trio.current_time() - started) * 1000)
 
 
-def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: _LiveOutput, outbox: Outbox) -> ToolContext:
+def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: LiveOutput, outbox: Outbox) -> ToolContext:
     tools = rules.config.tools
 
     async def run_command(command: str, timeout: float) -> Any:
@@ -300,11 +305,12 @@ def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: _LiveOu
         paths=rules.paths,
         config=tools,
         delegate=None if bench.delegate is None else partial(_delegate, bench, call, live, outbox),
+        run_calls=None if outbox.run_inside is None else partial(outbox.run_inside, bench, call, outbox, live.report),
     )
 
 
 async def _delegate(
-    bench: Workbench, call: ToolCall, live: _LiveOutput, outbox: Outbox, prompt: str, agent: str
+    bench: Workbench, call: ToolCall, live: LiveOutput, outbox: Outbox, prompt: str, agent: str
 ) -> ToolOutcome:
     assert bench.delegate is not None
 
@@ -330,56 +336,6 @@ async def _delegate(
             spent=outbox.put,
         )
     )
-
-
-class _LiveOutput:
-    """What a running tool says, on its way to the readers. Bounded: the result holds what matters."""
-
-    def __init__(self, call_id: str, outbox: Outbox, progress: Progress, limit: int) -> None:
-        self._call_id = call_id
-        self._outbox = outbox
-        self._progress = progress
-        self._left = limit
-        self._waiting: list[str] = []
-        self._is_showing = False
-        self._scope: trio.CancelScope | None = None
-
-    def __enter__(self) -> _LiveOutput:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """The result comes next and says it all; an abandoned thread may go on talking to nobody."""
-        self._left = 0
-        if self._scope is not None:
-            self._scope.cancel()
-
-    def report(self, text: str) -> None:
-        """From the tool's task or from its worker thread; never waits for a reader."""
-        if trio.lowlevel.in_trio_task():
-            self._take(text)
-        else:
-            trio.from_thread.run_sync(self._take, text)
-
-    def _take(self, text: str) -> None:
-        text = text[: self._left]
-        if not text:
-            return
-        self._left -= len(text)
-        said = self._progress.said
-        said[self._call_id] = said.get(self._call_id, "") + text
-        self._waiting.append(text)
-        if not self._is_showing:
-            self._is_showing = True
-            self._scope = trio.CancelScope()
-            self._outbox.tasks.start_soon(self._show, self._scope)
-
-    async def _show(self, scope: trio.CancelScope) -> None:
-        with scope:
-            while self._waiting:
-                text, self._waiting = "".join(self._waiting), []
-                await self._outbox.put(ToolOutput(tool_call_id=self._call_id, text=text))
-                await trio.sleep(SHOW_EVERY)
-            self._is_showing = False
 
 
 def _truncated(text: str, limit: int) -> str:

@@ -6,21 +6,21 @@ the way is a result that the model can read.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import trio
 
+from aar.actors.grouping import MAX_AT_ONCE, run_group, side_by_side
 from aar.actors.outbox import Outbox
 from aar.actors.tool_call import run_call
 from aar.actors.workbench import Progress, Workbench
 from aar.errors import ToolError
 from aar.kernel.alone import errors_alone
 from aar.messages.events import ToolCall, ToolOutput, ToolResult
+from aar.messages.tools import ToolOutcome
 
 __all__ = ["MAX_AT_ONCE", "MAX_CALLS", "run_calls"]
-
-MAX_AT_ONCE = 8
-"""So many calls of a step run side by side; the others wait for their turn, in call order."""
 
 MAX_CALLS = 128
 """Calls of one answer beyond this are refused: each costs a result that the model has to read."""
@@ -33,7 +33,7 @@ async def run_calls(bench: Workbench, calls: Sequence[ToolCall], progress: Progr
     """
     with errors_alone():
         async with trio.open_nursery() as nursery:
-            outbox = Outbox(bench.journal, nursery, is_shared=len(calls) > 1)
+            outbox = Outbox(bench.journal, nursery, is_shared=len(calls) > 1, run_inside=_run_inside)
             await _run_all(bench, calls, progress, outbox)
 
 
@@ -43,47 +43,21 @@ async def _run_all(bench: Workbench, calls: Sequence[ToolCall], progress: Progre
     async def run(call: ToolCall) -> None:
         await results.add(await run_call(bench, call, outbox, progress))
 
-    for group in _side_by_side(bench, calls[:MAX_CALLS]):
-        await _run_group(run, group)
+    for group in side_by_side(bench, calls[:MAX_CALLS]):
+        await run_group(run, group)
     for call in calls[MAX_CALLS:]:
         await results.add(_refusal(call))
 
 
-async def _run_group(run: Callable[[ToolCall], Awaitable[None]], group: list[ToolCall]) -> None:
-    if len(group) == 1:
-        await run(group[0])
-        return
-    places = trio.Semaphore(MAX_AT_ONCE)
+async def _run_inside(*work: Any) -> list[ToolOutcome]:
+    from aar.actors.inner_calls import run_inside  # few tools call others
 
-    async def run_and_leave(call: ToolCall) -> None:
-        await run(call)
-        places.release()
-
-    async with trio.open_nursery() as nursery:
-        for call in group:
-            await places.acquire()
-            nursery.start_soon(run_and_leave, call)
+    return await run_inside(*work)
 
 
 def _refusal(call: ToolCall) -> ToolResult:
     refusal = ToolError("blocked", f"only {MAX_CALLS} calls of one answer are run; make this one again if it is needed")
     return ToolResult(tool_call_id=call.tool_call_id, tool_name=call.tool_name, output=str(refusal), is_error=True)
-
-
-def _side_by_side(bench: Workbench, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
-    """Runs of calls that may overlap. A tool marked sequential is a barrier: alone, between its neighbours."""
-    group: list[ToolCall] = []
-    for call in calls:
-        spec = bench.offered.get(call.tool_name)
-        if spec is not None and spec.execution == "sequential":
-            if group:
-                yield group
-            yield [call]
-            group = []
-        else:
-            group.append(call)
-    if group:
-        yield group
 
 
 class _InCallOrder:

@@ -40,6 +40,7 @@ BUILTIN_TOOLS = (
 
 MORE_TOOLS = (
     "patch",
+    "batch",
     "todo",
     "done",
     "task",

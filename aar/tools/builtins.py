@@ -45,6 +45,10 @@ def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
         from aar.tools.patch import PATCH
 
         return PATCH
+    if name == "batch":
+        from aar.tools.batch import BATCH
+
+        return BATCH
     if name == "done":
         from aar.tools.done import DONE
 

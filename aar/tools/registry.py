@@ -31,7 +31,8 @@ class ToolContext:
 
     `report(text)` shows live output; `run_command(command, timeout)` runs a command in the session's
     sandbox; `paths` opens files within the session's rules. `cwd` is absolute. `delegate(prompt, agent)` has something
-    done in a conversation of its own; it is `None` in one that is such a conversation itself.
+    done in a conversation of its own; it is `None` in one that is such a conversation itself. `run_calls(calls)` runs
+    other tools, each by its name and arguments as if the model had called it.
     """
 
     cwd: str
@@ -42,6 +43,7 @@ class ToolContext:
     paths: PathGuard
     config: ToolConfig
     delegate: Callable[[str, str], Awaitable[ToolOutcome]] | None = None
+    run_calls: Callable[[Sequence[tuple[str, dict[str, Any]]]], Awaitable[list[ToolOutcome]]] | None = None
 
 
 @dataclass(frozen=True)
