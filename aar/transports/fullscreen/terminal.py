@@ -143,6 +143,7 @@ class _Screen(raw.Screen):
         super()._start(alternate_buffer, *args, **kwargs)
         fd = self._input_fileno()
         self.tty_signal_keys(quit="undefined", fileno=fd)
+        assert fd is not None, "it was opened with one"
         settings = termios.tcgetattr(fd)
         settings[0] &= ~termios.IXON  # this, too, sets free what a Ctrl+S that was typed too early has stopped
         termios.tcsetattr(fd, termios.TCSANOW, settings)
