@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import trio
 
 from aar.actors.conditional_tools import check_definitions
-from aar.config.agents import Entity, Facts, FileKeyed, Library, Switch, Whole, homes_of, load, switched, whole
+from aar.config.agents import Entities, Entity, Facts, Library, Switch, Whole, homes_of, load, switched, whole
 from aar.config.agents.homes import SourceFile
 from aar.config.agents.loading import Part
 from aar.config.agents.templates import render
@@ -140,7 +140,7 @@ def _found(file: SourceFile) -> Any:
     return Found(file.name, "project", str(file.path), file.project)
 
 
-def filled_command(known: FileKeyed[Entity], name: str, rest: str, cwd: str) -> str:
+def filled_command(known: Entities, name: str, rest: str, cwd: str) -> str:
     """The text of a command with `{{ arguments }}` filled in; where it does not ask for them they come at the end.
 
     A file of a project that is not trusted stands as it is. Raises `ConfigError`.
@@ -259,13 +259,14 @@ class Roles:
 
 
 async def roles_of_session(roles: Roles, handle: SessionHandle, role: Role) -> tuple[tuple[str, str, str], ...]:
-    """A star for the one in force, its name, what it is for: of all that are not hidden. Raises `ConfigError`."""
+    """A star for the one in force, its name, what it is for: of all that are not hidden. Raises `ConfigError`.
+
+    Behind them come those that cannot be used, with the reason in place of what they are for.
+    """
     library = await roles.library()
     found = library.agents if role == "agent" else library.modes
+    usable, problems = await trio.to_thread.run_sync(found.usable, abandon_on_cancel=True)
     agent, mode = roles.in_force(handle)
     current = (agent if role == "agent" else mode).casefold()
-    return tuple(
-        ("*" if name.casefold() == current else " ", name, entity.description)
-        for name, entity in found.items()
-        if not entity.is_hidden
-    )
+    rows = [("*" if one.name.casefold() == current else " ", one.name, one.description) for one in usable]
+    return (*rows, *(("!", "", problem) for problem in problems))

@@ -9,10 +9,11 @@ from aar.config.agents.collections import FileKeyed, StringKeyed
 from aar.config.agents.entities import Entity, Kind
 from aar.config.agents.homes import Home, homes_of
 from aar.config.agents.inheritance import Whole, whole
-from aar.config.agents.loading import Library, load
+from aar.config.agents.loading import Entities, Library, load
 from aar.config.agents.switching import Facts, Switch, switched
 
 __all__ = [
+    "Entities",
     "Entity",
     "Facts",
     "FileKeyed",

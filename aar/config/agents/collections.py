@@ -34,13 +34,12 @@ class _Named(Mapping[str, T], Generic[T]):
 
     def find(self, name: str) -> T:
         """As `[]`, but raises `ConfigError` that says which names there are."""
-        try:
+        if name in self:
             return self[name]
-        except KeyError:
-            guess = nearest(name, list(self))
-            known = ", ".join(self) or "(none)"
-            told = f'Did you mean "{guess}"?' if guess else f"There are: {known}."
-            raise ConfigError(f"There is no {self.what} '{name[:80]}'. {told}") from None
+        guess = nearest(name, list(self))
+        known = ", ".join(self) or "(none)"
+        told = f'Did you mean "{guess}"?' if guess else f"There are: {known}."
+        raise ConfigError(f"There is no {self.what} '{name[:80]}'. {told}")
 
 
 class FileKeyed(_Named[T]):

@@ -120,10 +120,9 @@ def _wrong_kinds(said: Mapping[str, Any]) -> Iterator[Problem]:
         if path[0] in said and not isinstance(said[path[0]], str):
             yield path, f"{path[0]} must be a text, but found {repeated(said[path[0]])}. Put it in quotes."
     for path in _LISTS:
-        value: Any = said
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is not None and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        inside: Any = said if len(path) == 1 else said.get(path[0])
+        value = inside.get(path[-1], []) if isinstance(inside, dict) else []
+        if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
             yield path, f"{'.'.join(path)} must be a list of texts, but found {repeated(value)}."
     if not isinstance(said.get("hidden", False), bool):
         yield ("hidden",), "hidden must be true or false."

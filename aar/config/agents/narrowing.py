@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from aar.messages.settings import AgentConfig
+from aar.errors import ConfigError
+from aar.messages.settings import AgentConfig, SafetyConfig
 
-__all__ = ["narrowed", "narrowed_safety"]
+__all__ = ["narrowed", "narrowed_safety", "stricter"]
 
 _KEPT = ("description", "inherit", "hidden", "mode", "agents_md")
 _LIMITS = ("max_steps", "timeout", "token_budget", "cost_limit")  # 0 is none, where 0 may stand
@@ -50,6 +51,44 @@ def narrowed_safety(
         else:
             left.append(f"safety.{key}")
     return kept, left
+
+
+def stricter(one: SafetyConfig, other: SafetyConfig) -> SafetyConfig:
+    """Rules that allow what both of them allow. Where a sandbox of `one` differs from that of `other` it counts.
+
+    Raises `ConfigError` when `other` allows paths of which nobody can tell whether `one` does.
+    """
+    return one.model_copy(
+        update={
+            **{key: getattr(one, key) or getattr(other, key) for key in _STRICTER},
+            **{key: _joined(getattr(one, key), getattr(other, key)) for key in ("deny", "confirm", "denied_paths")},
+            "auto": [rule for rule in one.auto if rule in other.auto],
+            "allowed_paths": _allowed_by_both(one.allowed_paths, other.allowed_paths),
+            "sandbox": other.sandbox if one.sandbox.mode == "local" else one.sandbox,
+        }
+    )
+
+
+def _joined(one: list[str], other: list[str]) -> list[str]:
+    return list(dict.fromkeys([*one, *other]))
+
+
+def _allowed_by_both(one: list[str], other: list[str]) -> list[str]:
+    """An empty list allows everything."""
+    if not one or not other:
+        return one or other
+    inside = [path for path in other if any(_is_inside(path, folder) for folder in one)]
+    if len(inside) < len(other):
+        inside += [path for path in one if any(_is_inside(path, folder) for folder in other)]
+    if not inside:
+        raise ConfigError(f"its allowed_paths {', '.join(other)} are not within those of the session")
+    return list(dict.fromkeys(inside))
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    beginning = folder.removesuffix("**")
+    is_whole = beginning != folder and beginning.endswith("/") and not set(beginning) & set("*?[")
+    return path == folder or (is_whole and path.startswith(beginning) and ".." not in path)
 
 
 _STRICTER = ("read_only", "require_approval_for_writes", "require_approval_for_execute", "log_all_commands")

@@ -79,19 +79,19 @@ class Casting:
         return self._remarks.pop(handle.session_id, ())
 
     async def offer(self, handle: SessionHandle) -> Offer:
-        """Files that are wrong make it empty: whoever chooses one is told why."""
+        """Files that are wrong are left out."""
         if not await trio.to_thread.run_sync(self._may_have, handle.cwd, abandon_on_cancel=True):
             return Offer()
         try:
             library = await self._of(handle).library()
-        except ConfigError:
+        except ConfigError:  # whoever chooses one is told why
             return Offer()
-        return Offer(
-            *(
-                tuple((name, one.description) for name, one in found.items() if not one.is_hidden)
-                for found in (library.agents, library.modes)
-            )
-        )
+        found = [
+            (await trio.to_thread.run_sync(part.usable, abandon_on_cancel=True))[0]
+            for part in (library.agents, library.modes)
+        ]
+        agents, modes = (tuple((one.name, one.description) for one in part) for part in found)
+        return Offer(agents, modes)
 
     def _may_have(self, cwd: str) -> bool:
         """One of the usual folders is there, or flags and settings have named something."""

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from aar.config import Loaded, merge_config
-from aar.config.agents import Entity, FileKeyed, Library, Switch
+from aar.config.agents import Entities, Entity, Library, Switch
 from aar.config.agents.loading import Part
 from aar.display import one_line, plain
 from aar.errors import ConfigError
@@ -17,7 +17,7 @@ from aar.messages.settings import BUILTIN_TOOLS
 from aar.roles import Places, Role, content_of, read_library, resolve, trust_role
 from aar.transports.cli.lines import Lines
 from aar.transports.program.casting import CLEAN, places_of
-from aar.transports.program.exits import DONE, FAILED, complain, run_to_code
+from aar.transports.program.exits import DONE, FAILED, USAGE, complain, run_to_code
 from aar.transports.program.flags import PromptFlags
 from aar.transports.program.screen import Screen
 from aar.transports.program.settings import here
@@ -26,24 +26,25 @@ __all__ = ["listing", "show", "trust_them"]
 
 
 def listing(role: Role, *, flags: PromptFlags) -> int:
-    """List the agents or modes of this folder. The one that would be in force has a star."""
+    """List the agents or modes of this folder. The one that would be in force has a star.
+
+    A file that is wrong makes the exit code 2, and the others are listed all the same.
+    """
 
     async def work() -> int:
         loaded, places = _settings(flags)
         library = await _library(places, role)
-        for remark in library.remarks:
+        usable, problems = await trio.to_thread.run_sync(_of(library, role).usable, abandon_on_cancel=True)
+        for remark in (*library.remarks, *problems):
             complain(remark)
         chosen = getattr(loaded.config, role).casefold()
-        rows = [
-            ("*" if name.casefold() == chosen else " ", one_line(name), _about(entity))
-            for name, entity in _of(library, role).items()
-            if not entity.is_hidden
-        ]
+        rows = [("*" if one.name.casefold() == chosen else " ", one_line(one.name), _about(one)) for one in usable]
         wide = max((len(row[1]) for row in rows), default=0)
         text = "".join(f"{star} {name.ljust(wide)}  {about}".rstrip() + "\n" for star, name, about in rows)
         nothing = f"No {role}s yet: each is a file NAME.md in {places.home / f'{role}s'}.\n"
-        await Screen().say(plain(text) or plain(nothing))
-        return DONE
+        if text or not problems:
+            await Screen().say(plain(text) or plain(nothing))
+        return USAGE if problems else DONE
 
     return run_to_code(work)
 
@@ -60,7 +61,7 @@ async def _library(places: Places, role: Role) -> Library:
     return await trio.to_thread.run_sync(read_library, places, parts, abandon_on_cancel=True)
 
 
-def _of(library: Library, role: Role) -> FileKeyed[Entity]:
+def _of(library: Library, role: Role) -> Entities:
     return library.agents if role == "agent" else library.modes
 
 

@@ -10,14 +10,14 @@ import trio
 from aar.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aar.config.agents import Entity, FileKeyed
+    from aar.config.agents import Entities
     from aar.config.agents.loading import Part
     from aar.transports.program.opening import Conversation
 
 __all__ = ["file_commands", "one_input", "prompt_of"]
 
 
-async def file_commands(conversation: Conversation) -> FileKeyed[Entity]:
+async def file_commands(conversation: Conversation) -> Entities:
     """Those of all homes, by name; names are the same in upper and lower case. Raises `ConfigError`."""
     from aar.config.agents import Library
     from aar.roles import read_library
@@ -37,7 +37,7 @@ async def prompt_of(conversation: Conversation, name: str, rest: str) -> str | N
     return await trio.to_thread.run_sync(_filled, known, name, rest, conversation.handle.cwd, abandon_on_cancel=True)
 
 
-def _filled(known: FileKeyed[Entity], name: str, rest: str, cwd: str) -> str:
+def _filled(known: Entities, name: str, rest: str, cwd: str) -> str:
     """Parents first. What was typed stands where the text wants it, else at the end."""
     from aar.roles import filled_command
 

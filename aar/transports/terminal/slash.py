@@ -180,7 +180,9 @@ class SlashCommands:
             found = await file_commands(self.conversation)
         except ConfigError as error:
             return [("commands", f"cannot be read: {error}")]
-        return [(f"/{name.lower()}", one.description) for name, one in found.items() if not one.is_hidden]
+        usable, problems = await trio.to_thread.run_sync(found.usable, abandon_on_cancel=True)
+        rows = [(f"/{one.name.lower()}", one.description) for one in usable]
+        return rows + [("", f"cannot be used: {problem}") for problem in problems]
 
 
 def harmless(table: Table) -> Table:

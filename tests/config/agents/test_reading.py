@@ -25,8 +25,23 @@ def read(*homes: Path) -> Library:
 
 def problem(home: Path) -> str:
     with pytest.raises(ConfigError) as caught:
-        read(home)
+        [list(part.values()) for part in read(home)[:3]]
     return str(caught.value)
+
+
+def test_a_file_that_is_wrong_disturbs_nobody_who_does_not_ask_for_it(home, write):
+    write("home/agents/bad.md", "---\nnope: 1\n---\n")
+    write("home/agents/base.md", "---\nhidden: true\n---\n")
+    write("home/agents/good.md", "Good.")
+    agents = read(home).agents
+    assert (list(agents), agents["GOOD"].body, agents["good"] is agents["Good"]) == (
+        ["bad", "base", "good"],
+        "Good.",
+        True,
+    )
+    usable, [told] = agents.usable()
+    assert [one.name for one in usable] == ["good"]
+    assert 'unknown key "nope"' in told
 
 
 def test_an_agent_is_a_name_settings_and_a_text(home, write):
@@ -212,8 +227,8 @@ def test_a_file_of_a_project_does_not_take_the_place_of_the_users(home, write, t
 def test_a_bad_file_of_a_project_keeps_nobody_from_working(home, write, tmp_path):
     write("project/.aar/agents/bad.md", "---\nnope: 1\n---\n")
     found = of_project(tmp_path, home)
-    assert (len(found.agents), len(found.remarks)) == (0, 1)
-    assert 'unknown key "nope"' in found.remarks[0]
+    with pytest.raises(ConfigError, match='unknown key "nope"'):
+        found.agents["bad"]
 
 
 def test_a_project_cannot_keep_anybody_waiting_with_its_files(home, write, tmp_path):
@@ -245,7 +260,7 @@ def test_without_the_packages_one_line_says_what_to_install(home, write):
     code = (
         "import sys; sys.modules['yaml'] = None\n"
         "from pathlib import Path\nfrom aar.config.agents import Home, load\n"
-        f"load({{'agents'}}, [Home(Path({str(home)!r}))])"
+        f"load({{'agents'}}, [Home(Path({str(home)!r}))]).agents['a']"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip().endswith("pip install 'aar-agent[agents]'")
