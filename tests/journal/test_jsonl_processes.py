@@ -150,7 +150,8 @@ async def test_a_rewrite_that_is_killed_leaves_the_old_or_the_new_file(tmp_path:
             await process.wait()
         stored = await store.load("s1")
         assert stored.warnings == []
-        assert stored.last_seq in (told, told + 3)
+        assert stored.last_seq >= told  # it may have written more than anybody had time to read of
+        assert stored.last_seq % 3 == 0
         assert [record.seq for record in stored.records] == [stored.last_seq - 2, stored.last_seq - 1, stored.last_seq]
         assert stored.header.step_count == stored.last_seq
 
