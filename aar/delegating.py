@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -51,9 +52,12 @@ async def run_errand(sessions: Sessions, home: Path, errand: Errand) -> ToolOutc
                 ended = await session.run(errand.prompt)
         return _outcome(session, ended)
     finally:
-        with trio.move_on_after(CLOSE_GRACE, shield=True):
-            await errand.spent(_cost(session))
-            await sessions.close(session.session_id)
+        try:
+            with trio.move_on_after(CLOSE_GRACE, shield=True):
+                await errand.spent(_cost(session))
+        finally:  # also when that cannot be put on record
+            with trio.move_on_after(CLOSE_GRACE, shield=True):
+                await sessions.close(session.session_id)
 
 
 async def _config(home: Path, errand: Errand) -> AgentConfig:
@@ -63,14 +67,27 @@ async def _config(home: Path, errand: Errand) -> AgentConfig:
         config = await trio.to_thread.run_sync(partial(_as_agent, home, errand), abandon_on_cancel=True)
     tools = [name for name in config.tools.enabled_builtins if name != "task"]
     most = min(config.max_steps, MAX_STEPS) if config.max_steps else MAX_STEPS
-    return config.patched({"tools": {"enabled_builtins": tools}, "max_steps": most, "file_snapshots": False})
+    patch = {"tools": {"enabled_builtins": tools}, "max_steps": most, "file_snapshots": False}
+    return config.patched(patch | _limits(config, errand))
+
+
+def _limits(config: AgentConfig, errand: Errand) -> dict[str, Any]:
+    """No more than is left to the session that gave it, nor more than its own settings allow. 0 is no limit."""
+    tokens = [limit for limit in (config.effective_token_budget, errand.tokens_left) if limit > 0]
+    dollars = [limit for limit in (config.effective_cost_limit, errand.dollars_left) if limit > 0]
+    provider = {"name": None, "token_budget": None, "cost_limit": None}  # a model's own limits go over the others
+    return {"token_budget": min(tokens, default=0), "cost_limit": min(dollars, default=0.0), "provider": provider}
 
 
 def _as_agent(home: Path, errand: Errand) -> AgentConfig:
-    from aar.roles import Places, resolve  # most errands name no agent
+    """The model names the agent, so that agent may do no more than the session: its rules and its mode hold, too."""
+    from aar.config.agents.narrowing import stricter  # most errands name no agent
+    from aar.roles import Places, resolve
 
+    giver = errand.config
     try:
-        return resolve(errand.config, Places(home, errand.cwd), errand.agent, None).config
+        config = resolve(giver, Places(home, errand.cwd), errand.agent, giver.mode or None).config
+        return config.model_copy(update={"safety": stricter(giver.safety, config.safety, errand.cwd)})
     except ConfigError as error:
         raise ToolError("invalid_arguments", f"agent {errand.agent!r}: {error}") from error
 

@@ -11,7 +11,11 @@ import pytest
 import trio
 import trio.testing
 
-from aar.messages.events import ApprovalRequested, ApprovalResolved, ProviderMeta, ToolOutput, ToolResult
+from aar.actors.errand import Errand
+from aar.config.agents.narrowing import stricter
+from aar.delegating import run_errand
+from aar.errors import ConfigError, StoreUnavailable
+from aar.messages.events import ApprovalRequested, ApprovalResolved, ProviderMeta, ToolCall, ToolOutput, ToolResult
 from aar.messages.settings import BUILTIN_TOOLS, AgentConfig, SafetyConfig, ToolConfig
 from aar.testing import MemoryStore, ScriptedProvider, facts_of, open_test_runtime
 
@@ -189,3 +193,87 @@ async def test_an_agent_does_the_task_as_its_file_says(live, tmp_path: Path) -> 
         assert results(session) == [("read it", False)]
     assert [tool.name for tool in provider.requests[1].tools or ()] == ["read_file"]
     assert "You only read." in provider.requests[1].system
+
+
+def an_agent(home: Path, name: str, front: str) -> None:
+    folder = home / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(f"---\n{front}\n---\nYou work.\n")
+
+
+async def test_an_agent_that_the_model_names_may_do_no_more_than_the_session(live, tmp_path: Path) -> None:
+    loose = "safety: {read_only: false, require_approval_for_execute: false, auto: [bash], allowed_paths: []}"
+    an_agent(tmp_path / "home", "free", f"{loose}\ntoken_budget: 0")
+    provider = ScriptedProvider().call("task", **TASK, agent="free")
+    provider.call("write_file", path="a", content="x").text("I may not").text("ok")
+    config = WITH_TASK.patched({"safety": {"read_only": True}})
+    async with live(provider, config) as session:
+        await session.prompt("go")
+        assert results(session) == [("I may not", False)]
+        assert not await trio.Path(session.cwd, "a").exists()
+    assert "read-only mode" in str(provider.requests[2].messages[-1]["content"])
+
+
+async def test_the_mode_of_the_session_holds_in_its_tasks(live, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    an_agent(home, "coder", "mode: build")
+    (home / "modes").mkdir()
+    (home / "modes" / "build.md").write_text("Build.\n")
+    (home / "modes" / "plan.md").write_text("---\ntools: {only: [read_file]}\n---\nPlan.\n")
+    provider = ScriptedProvider().call("task", **TASK, agent="coder").text("done").text("ok")
+    config = WITH_TASK.model_copy(update={"mode": "plan"})
+    async with live(provider, config) as session:
+        await session.prompt("go")
+    assert [tool.name for tool in provider.requests[1].tools or ()] == ["read_file"]
+
+
+async def test_each_question_of_a_task_has_a_name_that_no_other_call_has(live) -> None:
+    """So a late answer hits nothing, and an editor that knows the task does not take the question to be about it."""
+    provider = asking().calls(("bash", {"command": "echo 1"}), ("bash", {"command": "echo 2"})).text("done").text("ok")
+    async with live(provider, WITH_TASK) as session:
+        async with answering(session, "allow") as asked:
+            await session.prompt("go")
+        calls = [event.tool_call_id for event in facts_of(session) if isinstance(event, ToolCall)]
+    names = [one.tool_call_id for one in asked]
+    assert len(set(names)) == 2
+    assert not set(names) & set(calls)
+
+
+async def test_a_task_may_spend_what_is_left(tmp_path: Path) -> None:
+    provider = asking().usage(60, 30).text("a").usage(8, 4).text("ok")
+    config = WITH_TASK.patched({"token_budget": 100})
+    async with open_test_runtime(provider, config, home=tmp_path) as runtime:
+        session = await runtime.sessions.open(str(tmp_path))
+        await session.prompt("go")
+        [(output, is_error)] = results(session)
+    assert is_error
+    assert output.startswith("The task did not come to its end (budget_exceeded).")
+
+
+async def test_a_task_whose_costs_cannot_be_put_on_record_leaves_no_session_behind(tmp_path: Path) -> None:
+    async def spent(meta: ProviderMeta) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    async def may(*_: object) -> bool:
+        return False
+
+    async with open_test_runtime(ScriptedProvider().text("x"), WITH_TASK, home=tmp_path) as runtime:
+        errand = Errand("do it", "", str(tmp_path), WITH_TASK, "", lambda text: None, may, spent)
+        with pytest.raises(StoreUnavailable):
+            await run_errand(runtime.sessions, tmp_path, errand)
+        assert [name for name in runtime.registry.names() if name.startswith("session:")] == []
+
+
+def test_rules_are_those_that_both_allow() -> None:
+    giver = SafetyConfig(auto=["bash:git *", "edit_file"], deny=["bash:rm*"], allowed_paths=["<cwd>/**", "/data/**"])
+    own = SafetyConfig(
+        read_only=True, auto=["bash:*", "edit_file"], deny=["read_file"], allowed_paths=["/w/docs/**", "/etc/**"]
+    )
+    both = stricter(giver, own, "/w")
+    assert both.read_only
+    assert (both.auto, both.deny) == (["edit_file"], ["bash:rm*", "read_file"])
+    assert both.allowed_paths == ["/w/docs/**"]
+    assert stricter(own, giver, "/w").allowed_paths == ["/w/docs/**"]
+    assert stricter(SafetyConfig(allowed_paths=[]), own, "/w").allowed_paths == own.allowed_paths
+    with pytest.raises(ConfigError, match="not within those of the session"):
+        stricter(giver, SafetyConfig(allowed_paths=["/w/../etc/**"]), "/w")

@@ -68,6 +68,14 @@ class Budget:
         finally:
             self._reserved.remove(held)
 
+    def left(self, config: AgentConfig) -> tuple[int, float]:
+        """Tokens and dollars that are left, at least a little of both; 0 where there is no limit."""
+        session, tokens, dollars = self.journal.session, config.effective_token_budget, config.effective_cost_limit
+        return (
+            max(1, tokens - session.total_tokens) if tokens > 0 else 0,
+            max(1e-9, dollars - session.total_cost) if dollars > 0 else 0.0,
+        )
+
     def _most_output(self, config: AgentConfig, input_tokens: int, price: Price) -> int | None:
         """The longest answer that keeps within the limits, in tokens; `None` when it need not be limited."""
         limits: list[int] = []

@@ -16,7 +16,7 @@ class Errand(NamedTuple):
     """A piece of work, the folder and the settings that it is done with, and the agent that does it, if one is named.
 
     `report(text)` shows what is going on. `may(tool, arguments, reason)` asks those who attend the session that gave
-    it. `spent(meta)` puts on record what it cost.
+    it. `spent(meta)` puts on record what it cost. It may cost `tokens_left` and `dollars_left`, 0 for no limit.
     """
 
     prompt: str
@@ -27,6 +27,8 @@ class Errand(NamedTuple):
     report: Callable[[str], None]
     may: Callable[[str, Mapping[str, Any], str], Awaitable[bool]]
     spent: Callable[[ProviderMeta], Awaitable[None]]
+    tokens_left: int = 0
+    dollars_left: float = 0.0
 
 
 Delegate = Callable[[Errand], Awaitable[ToolOutcome]]

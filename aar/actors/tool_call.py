@@ -17,6 +17,7 @@ from aar.errors import AarError, SessionClosed, StoreError, ToolError
 from aar.hooks import Block
 from aar.kernel.others import to_pass_on, words_of
 from aar.messages.approvals import AskApproval, Decision
+from aar.messages.base import new_call_id
 from aar.messages.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -315,8 +316,9 @@ async def _delegate(
     assert bench.delegate is not None
 
     async def may(tool: str, arguments: Mapping[str, Any], reason: str) -> bool:
-        """Whether a call may run that this one leads to: asked as if this one were it."""
-        inner = ToolCall(tool_call_id=call.tool_call_id, tool_name=tool, arguments=dict(arguments))
+        """Whether a call may run that this one leads to. Each question has a name of its own: an answer that comes
+        late must not hit the next one, and nobody must take it for a question about this call."""
+        inner = ToolCall(tool_call_id=new_call_id(), tool_name=tool, arguments=dict(arguments))
         spec = bench.toolbox.get(tool) or ToolSpec(tool)
         try:
             await _settle(bench, spec, inner, Verdict("ask", reason), outbox)
@@ -324,6 +326,7 @@ async def _delegate(
             return False
         return True
 
+    tokens_left, dollars_left = bench.budget.left(bench.config)
     return await bench.delegate(
         Errand(
             prompt=prompt,
@@ -334,6 +337,8 @@ async def _delegate(
             report=live.report,
             may=may,
             spent=outbox.put,
+            tokens_left=tokens_left,
+            dollars_left=dollars_left,
         )
     )
 

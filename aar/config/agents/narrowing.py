@@ -53,8 +53,8 @@ def narrowed_safety(
     return kept, left
 
 
-def stricter(one: SafetyConfig, other: SafetyConfig) -> SafetyConfig:
-    """Rules that allow what both of them allow. Where a sandbox of `one` differs from that of `other` it counts.
+def stricter(one: SafetyConfig, other: SafetyConfig, cwd: str) -> SafetyConfig:
+    """Rules that allow what both of them allow in the folder `cwd`. Where `one` has a sandbox, that one counts.
 
     Raises `ConfigError` when `other` allows paths of which nobody can tell whether `one` does.
     """
@@ -63,7 +63,7 @@ def stricter(one: SafetyConfig, other: SafetyConfig) -> SafetyConfig:
             **{key: getattr(one, key) or getattr(other, key) for key in _STRICTER},
             **{key: _joined(getattr(one, key), getattr(other, key)) for key in ("deny", "confirm", "denied_paths")},
             "auto": [rule for rule in one.auto if rule in other.auto],
-            "allowed_paths": _allowed_by_both(one.allowed_paths, other.allowed_paths),
+            "allowed_paths": _allowed_by_both(*(_placed(rules.allowed_paths, cwd) for rules in (one, other))),
             "sandbox": other.sandbox if one.sandbox.mode == "local" else one.sandbox,
         }
     )
@@ -71,6 +71,10 @@ def stricter(one: SafetyConfig, other: SafetyConfig) -> SafetyConfig:
 
 def _joined(one: list[str], other: list[str]) -> list[str]:
     return list(dict.fromkeys([*one, *other]))
+
+
+def _placed(paths: list[str], cwd: str) -> list[str]:
+    return [path.replace("<cwd>", cwd.rstrip("/")) for path in paths]
 
 
 def _allowed_by_both(one: list[str], other: list[str]) -> list[str]:

@@ -264,3 +264,10 @@ def test_without_the_packages_one_line_says_what_to_install(home, write):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip().endswith("pip install 'aar-agent[agents]'")
+
+
+@pytest.mark.parametrize("front", ["inherit:", "fallback:", "tools: {only: }", "tools: {without: }"])
+def test_a_list_that_is_empty_must_be_written_as_one(home, write, front):
+    write("home/agents/a.md", f"---\n{front}\n---\nYou work.\n")
+    with pytest.raises(ConfigError, match="must be a list of texts, but found null"):
+        load({"agents"}, [Home(home)]).agents.find("a")
