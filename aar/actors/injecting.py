@@ -16,6 +16,7 @@ from aar.injectors import AnyInjection, Injectors, Moment, Ran, RequestChange, S
 from aar.injectors.combining import fitting
 from aar.journal.journal import Journal
 from aar.journal.sizes import CHARACTERS_PER_TOKEN
+from aar.journal.state import Session
 from aar.messages.events import (
     Compacted,
     Event,
@@ -250,6 +251,7 @@ class Injecting:
             fired=frozenset(self._fired),
             facts_of_turn=lambda: tuple(_since_turn_began(session.events))[::-1],
             all_facts=lambda: tuple(session.events),
+            holds=lambda condition: _holds(condition, session, config, self._step),
         )
 
     async def _take(self, bench: Bench, ran: Ran[Any], record: Record) -> None:
@@ -279,6 +281,14 @@ class Injecting:
                 bench.journal.hint(Notice(kind=Kind.SYNTHETIC.value, text=said.text, data=data))
         if facts:
             await record(*facts)
+
+
+def _holds(condition: str, session: Session, config: AgentConfig, step: int) -> bool:
+    """Raises `InvalidSetting` for one that cannot be understood, or looks outside the session."""
+    from aar.actors.session_facts import facts_of  # few injectors have a condition
+    from aar.conditions import parse_condition
+
+    return parse_condition(condition).holds_now(facts_of(session, config, iteration=step))
 
 
 def _are_same(one: Sequence[NeutralMessage], other: Sequence[NeutralMessage]) -> bool:

@@ -233,7 +233,7 @@ class ExtensionAPI:
         *,
         name: str = "",
         once: bool = False,
-        when: Callable[[Any], Any] | None = None,
+        when: Callable[[Any], Any] | str | None = None,
         env: Sequence[str] = (),
         timeout: float = HOOK_TIMEOUT,
     ) -> Callable[[F], F]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from aar.injectors.timings import Moment, Preamble
+from aar.injectors.timings import Condition, Preamble
 
 __all__ = ["preamble", "preamble_of"]
 
@@ -16,7 +16,7 @@ def preamble(
     name: str = "",
     *,
     once: bool = False,
-    when: Callable[[Moment], bool | Awaitable[bool]] | None = None,
+    when: Condition | None = None,
     env: Sequence[str] = (),
     timeout: float = 10.0,
 ) -> Callable[[T], T]:

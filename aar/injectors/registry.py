@@ -223,7 +223,7 @@ async def _given(entry: _Entry, at: Moment, about: Sequence[Any]) -> Any:
     told = entry.preamble
     here = replace(at, environ={name: environ[name] for name in told.env if name in environ}) if told.env else at
     if told.when is not None:
-        wanted = told.when(here)
+        wanted = here.holds(told.when) if isinstance(told.when, str) else told.when(here)
         if not (await wanted if inspect.isawaitable(wanted) else wanted):
             return None
     given = entry.ask(here, *about)

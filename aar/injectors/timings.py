@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from aar.injectors.injections import (
     AfterResponseInjection,
@@ -28,6 +28,7 @@ __all__ = [
     "BeforeChat",
     "BeforeCompaction",
     "BeforeToolExecution",
+    "Condition",
     "Moment",
     "OnAgentSwitch",
     "OnError",
@@ -52,13 +53,17 @@ class Timing(StrEnum):
     TRANSFORM_MESSAGES = "transform_messages"
 
 
+def _nothing_holds(condition: str) -> bool:
+    raise ValueError(f"{condition!r} can only be asked of a session")
+
+
 @dataclass(frozen=True)
 class Moment:
     """Where a session stands. `step` counts the model calls of the turn, the one that comes or runs included.
 
     `tokens` is about what the conversation takes, `window` what the model can take, 0 for unknown. `environ` has the
     variables that the injector's preamble names. `fired` are the injectors of this session that speak only once and
-    have done so.
+    have done so. `holds` answers whether a condition such as `context_above:50` does; see `aar.conditions`.
     """
 
     session_id: str
@@ -73,6 +78,7 @@ class Moment:
     fired: AbstractSet[str] = frozenset()
     facts_of_turn: Callable[[], Sequence[Event]] = field(default=tuple, repr=False)
     all_facts: Callable[[], Sequence[Event]] = field(default=tuple, repr=False)
+    holds: Callable[[str], bool] = field(default=_nothing_holds, repr=False)
 
 
 class Switch(NamedTuple):
@@ -82,17 +88,21 @@ class Switch(NamedTuple):
     after: AgentConfig
 
 
+Condition: TypeAlias = Callable[[Moment], bool | Awaitable[bool]] | str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Preamble:
     """What holds for an injector before it is asked at all.
 
-    `once`: it speaks once in a session, also when that is closed and opened again in between. `when` says whether it is
-    asked now. `env` names the variables that it may see. `timeout` is in seconds.
+    `once`: it speaks once in a session, also when that is closed and opened again in between. `when`, a function or a
+    condition such as `context_above:50`, says whether it is asked now. `env` names the variables that it may see.
+    `timeout` is in seconds.
     """
 
     name: str = ""
     once: bool = False
-    when: Callable[[Moment], bool | Awaitable[bool]] | None = None
+    when: Condition | None = None
     env: tuple[str, ...] = ()
     timeout: float = 10.0
 

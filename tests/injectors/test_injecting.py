@@ -452,6 +452,17 @@ async def test_an_injector_is_asked_only_when_its_condition_holds_and_sees_only_
     assert seen == [(2, {"MINE": "1"})]
 
 
+@pytest.mark.covers("AURA-92")
+async def test_a_condition_may_be_a_line_of_text(live, tools) -> None:
+    provider = ScriptedProvider().call("echo", text="x").call("echo", text="y").text("done")
+    late = asked("before_chat", lambda at: Injection(content="late", eject=True), when="tool_calls_gt:1")
+    wrong = asked("before_chat", lambda at: Injection(content="never"), name="wrong", when="sometimes")
+    async with live(provider, settings(), tools=tools, hooks=hooks(late, wrong)) as session:
+        await session.prompt("go")
+        assert notices(session, "hook_failed")[0].startswith("Injector 'wrong', before_chat: InvalidSetting: ")
+    assert said_to(provider) == [["go"], ["go"], ["go", "late"]]
+
+
 async def test_an_injector_that_speaks_once_does_so_also_beside_calls_that_run_side_by_side(live, tools) -> None:
     async def look(at: Any, call: Any, outcome: Any) -> Injection:
         await trio.testing.wait_all_tasks_blocked()
