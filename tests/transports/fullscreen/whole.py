@@ -20,6 +20,7 @@ from aar.testing import ScriptedProvider, open_test_runtime
 from aar.transports.fullscreen.app import FullScreen
 from aar.transports.fullscreen.leaving import Leaving
 from aar.transports.program.opening import Conversation
+from aar.transports.terminal.session_commands import SESSION
 from aar.transports.terminal.slash import FULL_SCREEN, SlashCommands
 
 __all__ = ["Glass", "Whole", "open_whole"]
@@ -153,7 +154,9 @@ async def open_whole(
         conversation = Conversation(sessions, handle, config)
         conversation.is_new = not session_id
         themes = Themes(home)
-        commands = SlashCommands(conversation, FULL_SCREEN, themes=themes, theme=theme or themes.get("contrast"))
+        commands = SlashCommands(
+            conversation, (*FULL_SCREEN, *SESSION), themes=themes, theme=theme or themes.get("contrast")
+        )
         leaving, surface = Leaving(nursery.cancel_scope), _Surface(size)
         app = FullScreen(commands, surface, leaving, **mine)
         nursery.start_soon(app.run)
