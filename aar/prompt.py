@@ -21,6 +21,7 @@ __all__ = [
     "Layer",
     "PromptTool",
     "base_text",
+    "deferred_section",
     "layers",
     "policy_section",
     "system_prompt",
@@ -66,6 +67,7 @@ def layers(
     home: Path,
     tools: Iterable[PromptTool] = (),
     *,
+    deferred: Iterable[str] = (),
     additions: Iterable[str] = (),
     system: str | None = None,
     may_read: MayRead = lambda path: None,
@@ -85,6 +87,8 @@ def layers(
         found.extend(_rules("global", home, _own))
         found.extend(_project_rules(Path(cwd), Path(cwd, config.project_rules_dir), may_read))
         found.extend(_agents_md(config.agents_md, home, cwd, may_read))
+    if section := deferred_section(deferred):
+        found.append(Layer("deferred", "[tool registry]", section))
     if policy := policy_section(config):
         found.append(Layer("policy", "[settings]", policy))
     found.extend(Layer(name, f"prompts.{name}", text) for name, text in config.prompts.items() if text)
@@ -313,6 +317,12 @@ def policy_section(config: AgentConfig) -> str:
     rules = (("Never allowed", safety.deny), ("Asked first", safety.confirm), ("Allowed", safety.auto))
     lines = [f"{what}: {_on_one_line(', '.join(found))}" for what, found in rules if found]
     return "\n".join(["Rules for tool calls (`tool`, or `tool:start of what it does*`):", *lines]) if lines else ""
+
+
+def deferred_section(names: Iterable[str]) -> str:
+    """What can be loaded, by name alone: it is there to keep descriptions out of requests."""
+    told = _on_one_line(", ".join(names))
+    return f"Tools that are not loaded yet, and that load_tools loads by name or pattern: {told}" if told else ""
 
 
 def tools_section(tools: Iterable[PromptTool]) -> str:

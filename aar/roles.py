@@ -18,6 +18,7 @@ from aar.config.agents.homes import SourceFile
 from aar.config.agents.loading import Part
 from aar.config.agents.templates import render
 from aar.errors import ConfigError
+from aar.messages.loading import LOAD_TOOL, waits
 from aar.messages.settings import AgentConfig, ToolConfig
 from aar.tools.filtering import left_out
 from aar.tools.registry import ToolRegistry, ToolSpec
@@ -38,6 +39,7 @@ __all__ = [
     "resolve",
     "roles_of_session",
     "trust_role",
+    "deferred_tools",
     "why_left_out",
 ]
 
@@ -176,7 +178,18 @@ def offered_tools(config: AgentConfig, toolbox: ToolRegistry) -> list[ToolSpec]:
 
 def why_left_out(config: AgentConfig, tool_name: str) -> str | None:
     """Which filter keeps a tool from the model, and why; `None` when it gets it."""
-    return left_out(tool_name, config.tools)
+    return left_out(tool_name, config.tools) or _why_deferred(config, tool_name)
+
+
+def deferred_tools(config: AgentConfig, toolbox: ToolRegistry) -> list[str]:
+    """The names of those that a model may load."""
+    names = (name for name in sorted(toolbox.names()) if left_out(name, config.tools) is None)
+    return [name for name in names if _why_deferred(config, name) is not None]
+
+
+def _why_deferred(config: AgentConfig, tool_name: str) -> str | None:
+    can_load = left_out(LOAD_TOOL, config.tools) is None
+    return "deferred: load_tools loads it" if can_load and waits(tool_name, config.tools.deferred, ()) else None
 
 
 # --- one session ------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
         "env_keep": [],
         "filters": {},
         "opt_in": [],
+        "deferred": [],
         "definitions": {},
     },
     "safety": {

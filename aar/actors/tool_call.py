@@ -300,12 +300,13 @@ def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: LiveOut
     return ToolContext(
         cwd=bench.cwd,
         session_id=bench.session_id,
-        tool_call_id=call.tool_call_id,
+        tool_call_id=outbox.shown_as or call.tool_call_id,
         report=live.report,
         run_command=run_command,
         paths=rules.paths,
         config=tools,
         delegate=None if bench.delegate is None else partial(_delegate, bench, call, live, outbox),
+        deferred=bench.deferred,
         run_calls=None if outbox.run_inside is None else partial(outbox.run_inside, bench, call, outbox, live.report),
     )
 

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from aar.actors.between import Between
     from aar.actors.injecting import Injecting
     from aar.actors.mcp_tools import SessionServers
+    from aar.messages.settings import ToolConfig
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox import Sandbox
     from aar.snapshots import Snapshots
+    from aar.tools.filtering import Filtered
 
 __all__ = ["Progress", "Workbench", "guarded", "heard"]
 
@@ -102,16 +104,38 @@ class Workbench:
     @property
     def offered(self) -> ToolRegistry:
         """The tools that the settings in force leave of the toolbox: what the model gets, and may call."""
-        tools, toolbox = self.config.tools, self.toolbox
-        if not tools.filters and not tools.opt_in and not tools.definitions:
-            return toolbox
-        key = (tools, toolbox.changes, self._absent() if tools.definitions else None)
-        if self._kept.get("offered_of") != key:
-            from aar.tools.filtering import filtered  # most sessions offer all that they have
+        tools = self.config.tools
+        if not (tools.filters or tools.opt_in or tools.definitions or tools.deferred):
+            return self.toolbox
+        return self._filtered(tools).offered
 
-            self._kept["offered"], self._kept["offered_of"] = filtered(toolbox, tools, key[2] or ()), key
-        offered: ToolRegistry = self._kept["offered"]
-        return offered
+    @property
+    def deferred(self) -> tuple[str, ...]:
+        """The names of tools that the model may load."""
+        tools = self.config.tools
+        return self._filtered(tools).deferred if tools.deferred else ()
+
+    def _filtered(self, tools: ToolConfig) -> Filtered:
+        absent = self._absent() if tools.definitions else None
+        key = (tools, self.toolbox.changes, absent, self._loaded() if tools.deferred else ())
+        if self._kept.get("filtered_of") != key:
+            from aar.tools.filtering import split  # most sessions offer all that they have
+
+            self._kept["filtered"], self._kept["filtered_of"] = split(self.toolbox, tools, absent or (), key[3]), key
+        found: Filtered = self._kept["filtered"]
+        return found
+
+    def _loaded(self) -> tuple[str, ...]:
+        """Patterns of tools that the model has loaded. Of a session that grows, only what is new is looked at."""
+        events = self.journal.session.events
+        known, patterns = self._kept.get("loaded", (0, ()))
+        if len(events) != known:
+            from aar.messages.loading import loaded_by
+
+            patterns = (*patterns, *loaded_by(events, known))
+            self._kept["loaded"] = (len(events), patterns)
+        loaded: tuple[str, ...] = patterns
+        return loaded
 
     def _absent(self) -> frozenset[str]:
         """Tools whose condition does not hold: asked once a turn, and when the settings change."""
@@ -197,6 +221,7 @@ class Workbench:
             tuple(
                 (tool.name, tool.prompt_snippet, tuple(tool.prompt_guidelines)) for tool in self.offered.list_tools()
             ),
+            self.deferred,
         )
         if self._kept.get("prompt_of") != key:
             text = await trio.to_thread.run_sync(self._read_prompt, config, abandon_on_cancel=True)
@@ -209,8 +234,9 @@ class Workbench:
             safety = config.safety.model_copy(update={"allowed_paths": []})  # the user may keep rules elsewhere
             return self._guard(safety).check(path, write=False)
 
-        tools, parts = self.offered.list_tools(), self.prompt_parts
-        return system_prompt(layers(config, self.cwd, self.home, tools, additions=parts, may_read=may_read))
+        tools, parts, waiting = self.offered.list_tools(), self.prompt_parts, self.deferred
+        found = layers(config, self.cwd, self.home, tools, deferred=waiting, additions=parts, may_read=may_read)
+        return system_prompt(found)
 
 
 async def guarded(bench: Workbench, point: str, hook: Callable[[A], Awaitable[T | None]], subject: A) -> T | None:

@@ -41,6 +41,7 @@ BUILTIN_TOOLS = (
 MORE_TOOLS = (
     "patch",
     "batch",
+    "load_tools",
     "todo",
     "done",
     "task",
@@ -171,6 +172,7 @@ class ToolConfig(Settings):
 
     `!name*` takes away. Tools in `opt_in` are there only where a filter names them in full. `definitions` is what a
     tool is to be instead, by its name: its words for the model, how it runs, and whether and when it is there.
+    Tools that fit `deferred` are there once the model has loaded them.
     """
 
     enabled_builtins: list[str] = list(BUILTIN_TOOLS)
@@ -180,6 +182,7 @@ class ToolConfig(Settings):
     env_keep: list[str] = []
     filters: dict[str, list[str]] = {}
     opt_in: list[str] = []
+    deferred: list[str] = []
     definitions: Annotated[dict[str, dict[str, Any]], AfterValidator(_definitions)] = {}
 
 

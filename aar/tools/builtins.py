@@ -15,8 +15,12 @@ _SEARCH = ("grep", "find_files")
 
 
 def builtin_tools(config: ToolConfig) -> list[ToolSpec]:
-    """The enabled built-in tools, in the order they are enabled. Unknown names are ignored."""
-    found = [_builtin(name, config) for name in dict.fromkeys(config.enabled_builtins)]
+    """The enabled built-in tools, in the order they are enabled. Unknown names are ignored.
+
+    Where tools are deferred there is one to load them, named or not.
+    """
+    names = [*config.enabled_builtins, *(["load_tools"] if config.deferred else [])]
+    found = [_builtin(name, config) for name in dict.fromkeys(names)]
     return [spec for spec in found if spec is not None]
 
 
@@ -49,6 +53,10 @@ def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
         from aar.tools.batch import BATCH
 
         return BATCH
+    if name == "load_tools":
+        from aar.tools.load_tools import LOAD_TOOLS
+
+        return LOAD_TOOLS
     if name == "done":
         from aar.tools.done import DONE
 

@@ -5,22 +5,39 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aar.messages.loading import LOAD_TOOL, waits
 from aar.tools.registry import ToolRegistry, ToolSpec
 
 if TYPE_CHECKING:
     from aar.messages.settings import ToolConfig
 
-__all__ = ["filtered", "left_out"]
+__all__ = ["Filtered", "filtered", "left_out", "split"]
 
 _MAGIC = frozenset("*?[")
+
+
+class Filtered(NamedTuple):
+    """`offered` is what the model gets, `deferred` what it may load."""
+
+    offered: ToolRegistry
+    deferred: tuple[str, ...] = ()
 
 
 def filtered(tools: ToolRegistry, config: ToolConfig, absent: Collection[str] = ()) -> ToolRegistry:
     """Those of `tools` that all filters let through and that are not `absent`, as their definitions want them."""
     kept = [spec for spec in tools.list_tools() if spec.name not in absent and left_out(spec.name, config) is None]
     return ToolRegistry([_redefined(spec, config.definitions.get(spec.name, {})) for spec in kept])
+
+
+def split(tools: ToolRegistry, config: ToolConfig, absent: Collection[str], loaded: Collection[str]) -> Filtered:
+    """What `filtered` leaves, without those that wait to be loaded. Nothing waits where nothing could load it."""
+    kept = filtered(tools, config, absent)
+    if not config.deferred or LOAD_TOOL not in kept:
+        return Filtered(kept)
+    waiting = tuple(sorted(name for name in kept.names() if waits(name, config.deferred, loaded)))
+    return Filtered(ToolRegistry([spec for spec in kept.list_tools() if spec.name not in waiting]), waiting)
 
 
 def _redefined(spec: ToolSpec, definition: Mapping[str, Any]) -> ToolSpec:

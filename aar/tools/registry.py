@@ -32,7 +32,8 @@ class ToolContext:
     `report(text)` shows live output; `run_command(command, timeout)` runs a command in the session's
     sandbox; `paths` opens files within the session's rules. `cwd` is absolute. `delegate(prompt, agent)` has something
     done in a conversation of its own; it is `None` in one that is such a conversation itself. `run_calls(calls)` runs
-    other tools, each by its name and arguments as if the model had called it.
+    other tools, each by its name and arguments as if the model had called it. `deferred` names tools that the model
+    has not loaded.
     """
 
     cwd: str
@@ -44,6 +45,7 @@ class ToolContext:
     config: ToolConfig
     delegate: Callable[[str, str], Awaitable[ToolOutcome]] | None = None
     run_calls: Callable[[Sequence[tuple[str, dict[str, Any]]]], Awaitable[list[ToolOutcome]]] | None = None
+    deferred: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

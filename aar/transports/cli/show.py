@@ -19,7 +19,7 @@ from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.prompt import Layer, system_prompt
 from aar.prompt import layers as prompt_layers
-from aar.roles import offered_tools, why_left_out
+from aar.roles import deferred_tools, offered_tools, why_left_out
 from aar.runtime import (
     ToolRegistry,
     brought_by_extensions,
@@ -130,6 +130,7 @@ async def _layers(loaded: Loaded) -> list[Layer]:
         here(),
         aar_home(),
         offered_tools(settings, toolbox),
+        deferred=deferred_tools(settings, toolbox),
         additions=parts,
         may_read=may_read,
     )
