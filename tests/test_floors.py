@@ -31,6 +31,7 @@ FACES = [
     "companion",
     "extensions",
     "sharing",
+    "ui",
     "tasks",
     "session_facts",
     "revising",

@@ -180,7 +180,8 @@ class _Api:
                 await answer.data({"session_id": await live.open()})
             case "GET", ["sessions", session_id, "events"]:
                 asked.check_key(self._key)
-                await answer.stream_of(partial(live.tell, session_id, asked.after, answers=asked.answers))
+                tell = partial(live.tell, session_id, asked.after, for_interfaces=asked.for_interfaces)
+                await answer.stream_of(partial(tell, answers=asked.answers))
             case "POST", ["sessions", session_id, "prompt" | "cancel" | "decide" as what]:
                 asked.check_key(self._key)
                 do = {"prompt": live.say, "cancel": live.cancel, "decide": live.decide}[what]

@@ -13,7 +13,7 @@ import trio
 from aar.client import SessionHandle
 from aar.errors import ActorStopped, SessionClosed, SessionInUse, SessionNotFound
 from aar.messages.approvals import DecisionName
-from aar.messages.encoding import json_of
+from aar.messages.encoding import json_of as json_of_fact
 from aar.messages.events import Event, Recorded
 from aar.transports.http.refused import Refused
 from aar.transports.program.sentences import sentence
@@ -102,11 +102,13 @@ class Live:
         async with self._joined(session_id) as conversation:
             return {"accepted": await conversation.handle.decide(call_id, decision, by=BY)}
 
-    async def tell(self, session_id: str, after: int, write: Write, *, answers: bool) -> None:
+    async def tell(
+        self, session_id: str, after: int, write: Write, *, answers: bool, for_interfaces: bool = False
+    ) -> None:
         """Write what happened after this fact, then what happens, until the session is closed.
 
-        Facts have their number as `id`; hints, which the facts that follow contain, have none. Who `answers` is there
-        to answer questions for as long as this lasts.
+        Facts have their number as `id`; hints, which the facts that follow contain, have none. `for_interfaces` writes
+        what `aar.ui` makes of them. Who `answers` is there to answer questions for as long as this lasts.
         """
         async with AsyncExitStack() as stack:
             conversation = await stack.enter_async_context(self._joined(session_id))
@@ -116,7 +118,7 @@ class Live:
             after = after if after <= handle.seq else 0  # it knows facts that were lost: it begins anew
             status = {**(await handle.status()).dump(), "after": after}
             await write(f"event: status\ndata: {json.dumps(status)}\n\n")
-            await _tell_all(handle, after, write)
+            await _tell_all(handle, after, write, _ui_frames(handle, after) if for_interfaces else _frame)
 
     @asynccontextmanager
     async def _joined(self, session_id: str) -> AsyncIterator[Conversation]:
@@ -130,11 +132,11 @@ class Live:
             raise Refused(409, sentence(error)) from error
 
 
-async def _tell_all(handle: SessionHandle, after: int, write: Write) -> None:
+async def _tell_all(handle: SessionHandle, after: int, write: Write, frame: Callable[[Recorded], str]) -> None:
     past = handle.records(after=after)
     for start in range(0, len(past), BACKLOG_PIECE):
         piece = past[start : start + BACKLOG_PIECE]
-        await write("".join(map(_frame, piece)))
+        await write("".join(map(frame, piece)))
         after = piece[-1].seq
     with handle.follow(after=after) as records:
         while True:
@@ -144,13 +146,34 @@ async def _tell_all(handle: SessionHandle, after: int, write: Write) -> None:
                     record = await anext(records)
             except StopAsyncIteration:
                 break
-            await write(COMMENT if record is None else _frame(record))
+            if told := COMMENT if record is None else frame(record):
+                await write(told)
     await write(END)
 
 
 def _frame(record: Recorded) -> str:
     number = f"id: {record.seq}\n" if record.seq else ""
-    return f"{number}event: {record.event.type}\ndata: {json_of(record.event)}\n\n"
+    return f"{number}event: {record.event.type}\ndata: {json_of_fact(record.event)}\n\n"
+
+
+def _ui_frames(handle: SessionHandle, after: int) -> Callable[[Recorded], str]:
+    """The events of interfaces; the last one of each fact has its number."""
+    from aar.ui import UiView, json_of  # few clients ask for these
+
+    view = UiView(handle.session_id)
+    for record in handle.records():
+        if record.seq <= after:
+            list(view.see(record))
+
+    def frames(record: Recorded) -> str:
+        told = [(f"event: {event.tag}\n", f"data: {json_of(event)}\n\n") for event in view.see(record)]
+        if not told:
+            return ""
+        first = "".join(f"{kind}{data}" for kind, data in told[:-1])
+        number = f"id: {record.seq}\n" if record.seq else ""
+        return f"{first}{number}{told[-1][0]}{told[-1][1]}"
+
+    return frames
 
 
 def _decision(body: Any) -> tuple[str, DecisionName]:

@@ -52,6 +52,11 @@ class LiveRequest(NamedTuple):
         return self._one("answers") == "1"
 
     @property
+    def for_interfaces(self) -> bool:
+        """Whether events of interfaces are wanted, and not those of the journal."""
+        return self._one("view") == "ui"
+
+    @property
     def wants_details(self) -> bool:
         return self._one("details") == "1"
 

@@ -19,6 +19,7 @@ from aar.messages.settings import AgentConfig, SafetyConfig
 from aar.testing import ScriptedProvider
 from aar.transports.web import page_files
 from aar.transports.web.live import SILENCE
+from aar.ui import event_of
 
 TOKEN = "sesame"
 ASKING = AgentConfig(streaming=True, safety=SafetyConfig(require_approval_for_execute=True))
@@ -39,6 +40,7 @@ class Browser:
         self.web = web
         self.session_id = session_id
         self.seen: list[Frame] = []
+        self.view = ""
 
     async def ask(self, path: str, body: Any = None, *, method: str = "POST", **headers: str) -> tuple[int, Any]:
         headers = {"authorization": f"Bearer {TOKEN}", **headers}
@@ -54,7 +56,7 @@ class Browser:
 
     async def listen(self, stop: Callable[[Frame], bool], *, answers: bool = False, after: int | None = None) -> None:
         headers = {"authorization": f"Bearer {TOKEN}"} | ({"last-event-id": str(after)} if after is not None else {})
-        query = b"answers=1" if answers else b""
+        query = "&".join(["answers=1"] * answers + [f"view={self.view}"] * bool(self.view)).encode()
         path = f"/sessions/{self.session_id}/events"
         exchange = self.web.start("GET", path, None, headers, query_string=query)
         await exchange.begin()
@@ -244,6 +246,26 @@ async def test_who_comes_new_is_told_the_state_first_and_of_the_past_the_facts_a
         lost = Browser(browser.web, browser.session_id)
         await lost.listen(until("turn_ended"), after=9999)  # it knows facts that there are not: it begins anew
         assert (lost.seen[0].data["after"], lost.facts) == (0, late.facts)
+
+
+@pytest.mark.covers("AURA-25")
+async def test_interfaces_get_events_made_for_them_and_go_on_where_they_were(opened) -> None:
+    script = ScriptedProvider().calls(("list_directory", {"path": "."}), text="Let me look.").text("Done.")
+    async with opened(script) as browser:
+        browser.view = "ui"
+        await browser.do("prompt", prompt="go")
+        await browser.listen(lambda frame: frame.data.get("type") == "assistant_done")
+        assert browser.seen[0].data["after"] == 0
+        shown = [event_of(json.dumps(frame.data)) for frame in browser.seen[1:]]
+        assert [frame.event for frame in browser.seen[1:]] == [event.tag for event in shown]
+        middle = next(frame.id for frame in browser.seen if frame.data.get("type") == "message_finalized")
+        again = Browser(browser.web, browser.session_id)
+        again.view = "ui"
+        await again.listen(lambda frame: frame.data.get("type") == "assistant_done", after=middle)
+    at = next(at for at, frame in enumerate(browser.seen) if frame.id == middle)
+    whole = ("message_added", "message_finalized", "assistant_done")
+    missed = [frame.data for frame in browser.seen[at + 1 :] if frame.data["type"] in whole]
+    assert [frame.data for frame in again.seen if frame.data.get("type") in whole] == missed
 
 
 async def test_a_turn_goes_on_when_its_asker_leaves_and_anybody_cancels_it(opened) -> None:

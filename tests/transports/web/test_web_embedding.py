@@ -239,7 +239,7 @@ async def test_a_real_client_that_leaves_ends_its_turn(tmp_path: Path) -> None:
 
 
 async def test_the_requests_of_the_documentation_are_understood(tmp_path: Path) -> None:
-    commands = re.findall(r"^curl .*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    commands = re.findall(r"^curl .* -d .*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(commands) >= 6
     config = AgentConfig(providers={"fast": ProviderConfig(name="generic", model="m")})
     app = aar.create_asgi_app(
