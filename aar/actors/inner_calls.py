@@ -1,7 +1,8 @@
 """Calls that a tool makes of other tools. Each goes the whole way of a call: hooks, policy, approval, sandbox.
 
-To the conversation there is one call, the outer one: questions are asked under its id, and instead of starts there are
-notices. What inner calls gave is said live as it comes, so that it is not lost when the outer call is cut.
+To the conversation there is one call, the outer one: instead of starts there are notices. Questions have an id of their
+own, so that nobody takes them for one about the outer call, and no late answer hits the next one. What inner calls gave
+is said live as it comes, so that it is not lost when the outer call is cut.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from aar.actors.tool_call import outcome_of
 from aar.actors.workbench import Progress, Workbench
 from aar.errors import ToolError
 from aar.kernel.alone import errors_alone
+from aar.messages.base import new_call_id
 from aar.messages.events import Event, Notice, ToolCall, ToolOutput, ToolStarted
 from aar.messages.tools import SideEffect, ToolOutcome
 
@@ -35,12 +37,13 @@ async def run_inside(
     calls: Sequence[tuple[str, dict[str, Any]]],
 ) -> list[ToolOutcome]:
     """What comes of each of the calls, in their order. They run side by side, but for tools that run alone."""
-    inner = [ToolCall(tool_call_id=outer.tool_call_id, tool_name=name, arguments=given) for name, given in calls]
+    inner = [ToolCall(tool_call_id=new_call_id(), tool_name=name, arguments=given) for name, given in calls]
+    shown_as = outbox.shown_as or outer.tool_call_id
     outcomes: dict[int, ToolOutcome] = {}
 
     async def run(call: ToolCall) -> None:
         index = next(index for index, one in enumerate(inner) if one is call)
-        outcomes[index] = outcome = await _outcome(bench, call, outbox)
+        outcomes[index] = outcome = await _outcome(bench, call, _Inside(outbox, call, shown_as))
         report(f"{call.tool_name} {_shown(call)} {'failed' if outcome.is_error else 'ok'}\n{outcome.output}\n")
 
     with errors_alone():
@@ -49,11 +52,11 @@ async def run_inside(
     return [outcomes[index] for index in range(len(inner))]
 
 
-async def _outcome(bench: Workbench, call: ToolCall, outbox: Outbox) -> ToolOutcome:
+async def _outcome(bench: Workbench, call: ToolCall, inside: _Inside) -> ToolOutcome:
     if call.tool_name in NOT_INSIDE:
         refusal = ToolError("blocked", f"tool '{call.tool_name}' is not run inside another call: call it by itself")
         return ToolOutcome(str(refusal), is_error=True)
-    return await outcome_of(bench, call, _Inside(outbox, call), Progress())
+    return await outcome_of(bench, call, inside, Progress())
 
 
 def _shown(call: ToolCall) -> str:
@@ -64,9 +67,10 @@ def _shown(call: ToolCall) -> str:
 class _Inside(Outbox):
     """The way to the journal for one inner call, through that of the outer one."""
 
-    def __init__(self, outer: Outbox, call: ToolCall) -> None:
+    def __init__(self, outer: Outbox, call: ToolCall, shown_as: str) -> None:
         super().__init__(outer.journal, outer.tasks, is_shared=True, run_inside=outer.run_inside)
         self.questions = outer.questions
+        self.shown_as = shown_as
         self._outer = outer
         self._call = call
 
@@ -87,7 +91,7 @@ class _Inside(Outbox):
             kind="inner_call",
             text=f"Running {call.tool_name} {_shown(call)}",
             data={
-                "tool_call_id": call.tool_call_id,
+                "tool_call_id": self.shown_as,
                 "tool_name": call.tool_name,
                 "arguments": arguments,
                 "side_effects": started.side_effects,

@@ -35,6 +35,7 @@ class Outbox:
     ) -> None:
         self.tasks = tasks
         self.run_inside = run_inside
+        self.shown_as = ""  # the id of the call of the conversation that a call inside of it belongs to
         self.questions = trio.Lock()  # one approval at a time, in the order of asking
         self.journal = journal
         self._is_shared = is_shared
