@@ -30,7 +30,7 @@ from aar.transports.fullscreen.prompts import Prompts
 from aar.transports.fullscreen.replies import reply_blocks
 from aar.transports.fullscreen.screen import Board
 from aar.transports.fullscreen.slash import Slash
-from aar.transports.fullscreen.stage import Part
+from aar.transports.fullscreen.stage import Bar, Part
 from aar.transports.fullscreen.styles import palette
 from aar.transports.fullscreen.terminal import Surface
 from aar.transports.fullscreen.thinking import Thinking
@@ -350,7 +350,7 @@ class FullScreen:
     def modal(self) -> urwid.Widget | None:
         return self._board.modal
 
-    def show_bar(self, widget: urwid.Widget | None) -> None:
+    def show_bar(self, widget: Bar | None) -> None:
         self._board.show_bar(widget)
         self.redraw()
 

@@ -15,7 +15,7 @@ import urwid
 from aar.display import one_line
 from aar.messages.approvals import DecisionName
 from aar.messages.events import ApprovalRequested, ApprovalResolved, Recorded, TurnEnded
-from aar.transports.fullscreen.stage import Stage
+from aar.transports.fullscreen.stage import Bar, Stage
 from aar.transports.terminal.arguments import described
 
 __all__ = ["PAUSE", "ApprovalBar", "Approvals", "Button"]
@@ -39,7 +39,7 @@ BUTTONS = (
 )
 
 
-class ApprovalBar(urwid.WidgetWrap[urwid.Widget]):
+class ApprovalBar(Bar):
     """A flow widget for one question. `answer` gets the decision, once."""
 
     def __init__(self, question: ApprovalRequested, waiting: int, answer: Callable[[DecisionName], None]) -> None:
@@ -49,6 +49,7 @@ class ApprovalBar(urwid.WidgetWrap[urwid.Widget]):
         self._chosen: int | None = None  # none to begin with: Enter belongs to the input
         self._quiet_since = trio.current_time()
         self._top = 0
+        self._most = MOST_ROWS
         self._lines: list[str] = []
         self._width = 0
         self._title = urwid.Text("", wrap="clip")
@@ -73,7 +74,14 @@ class ApprovalBar(urwid.WidgetWrap[urwid.Widget]):
 
     def rows(self, size: Any, focus: bool = False) -> int:
         self._lay_out(size[0])
-        return 2 + min(MOST_ROWS + 1, len(self._lines))
+        return 2 + min(self._most + 1, len(self._lines))
+
+    def fit(self, columns: int, rows: int) -> int:
+        self._most = max(1, min(MOST_ROWS, rows - 3))
+        self._lay_out(columns)
+        self._top = min(self._top, self._last_top)
+        self._refresh()
+        return self.rows((columns,))
 
     def _lay_out(self, width: int) -> None:
         if width != self._width:
@@ -91,14 +99,14 @@ class ApprovalBar(urwid.WidgetWrap[urwid.Widget]):
 
     @property
     def _last_top(self) -> int:
-        return max(0, len(self._lines) - MOST_ROWS) if len(self._lines) > MOST_ROWS + 1 else 0
+        return max(0, len(self._lines) - self._most) if len(self._lines) > self._most + 1 else 0
 
     def _refresh(self, said: str = "") -> None:
         more = f"   {self._waiting} more wait" if self._waiting else ""
         name = one_line(self._question.tool_name)
         self._title.set_text([("modal.title", f"Approval required: {name}"), ("dim", more)])
-        shown = self._lines[self._top : self._top + MOST_ROWS] if self._last_top else self._lines
-        where = [("dim", f"\n  lines {self._top + 1}-{self._top + MOST_ROWS} of {len(self._lines)}: Up, Down")]
+        shown = self._lines[self._top : self._top + self._most] if self._last_top else self._lines
+        where = [("dim", f"\n  lines {self._top + 1}-{self._top + self._most} of {len(self._lines)}: Up, Down")]
         self._body.set_text(["\n".join(shown) or " ", *(where if self._last_top else [])])
         foot: list[Any] = []
         for at, button in enumerate(self._buttons):
@@ -141,7 +149,7 @@ class ApprovalBar(urwid.WidgetWrap[urwid.Widget]):
         self._refresh()
 
     def _scroll(self, key: str) -> None:
-        step = 1 if key in ("up", "down") else MOST_ROWS
+        step = 1 if key in ("up", "down") else self._most
         top = self._top + (step if key.endswith("down") else -step)
         self._top = min(max(0, top), self._last_top)
         self._refresh()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import urwid
 
 from aar.messages.themes import Region, Theme
 from aar.transports.fullscreen.keys import bound
+from aar.transports.fullscreen.stage import Bar
 
 __all__ = ["Board", "Places"]
 
 Act = Callable[[str], None]
-INPUT_ROWS, FOOTER_ROWS = 5, 3  # unless the theme says
+INPUT_ROWS, FOOTER_ROWS = 5, 3  # unless the theme says, or there is not enough room
+BODY_ROWS, CHAT_COLUMNS = 6, 40  # that the chat keeps
+PANEL_COLUMNS = 10  # in which thoughts can be read
+FEW_ROWS = 10  # from which on there is a header and a footer
 
 
 class Places(Protocol):
@@ -39,7 +43,7 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
         self._places = places
         self._theme = theme
         self._act = act
-        self._bar: urwid.Widget | None = None
+        self._bar: Bar | None = None
         self._modal: tuple[urwid.Widget, int, int] | None = None
         self.is_thinking_shown = theme.fixed_layout.thinking_panel.enabled
         self._laid_out_for = (0, 0)
@@ -59,7 +63,7 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
         self.is_thinking_shown = shown
         self._rebuild()
 
-    def show_bar(self, bar: urwid.Widget | None) -> None:
+    def show_bar(self, bar: Bar | None) -> None:
         self._bar = bar
         self._rebuild()
 
@@ -95,26 +99,39 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
         self._w = base
 
     def _pile(self, size: tuple[int, int]) -> urwid.Widget:
-        rows: list[Any] = []
-        left = size[1]
-        for region in self._regions():
-            if not region.visible:
-                continue
-            if rows:
-                rows.append((1, self._separator(region.name)))
-                left -= 1
+        columns, rows = size
+        regions = self._regions(rows)
+        bar_rows = self._bar.fit(columns, rows) if self._bar is not None else 0
+        heights, left = self._heights(regions, columns, rows, bar_rows or BODY_ROWS)
+        pieces: list[Any] = []
+        for region in regions:
+            if pieces:
+                pieces.append((1, self._separator(region.name)))
             if region.name == "body":
-                rows.append(self._body(size[0]))
-                if self._bar is not None:
-                    rows.append(("pack", self._bar))
-                continue
-            needed = min(self._rows_of(region, size[0]), max(1, left - 2))
-            rows.append((needed, getattr(self._places, region.name)))
-            left -= needed
-        return urwid.Pile(rows) if rows else urwid.SolidFill()
+                pieces.append(self._body(columns))
+            else:
+                pieces.append((heights[region.name], getattr(self._places, region.name)))
+        if self._bar is not None:
+            body = next((at for at, region in enumerate(regions) if region.name == "body"), len(regions) - 1)
+            self._bar.fit(columns, left)
+            pieces.insert(2 * body + 1, ("pack", self._bar))
+        return urwid.Pile(pieces) if pieces else urwid.SolidFill()
 
-    def _regions(self) -> list[Region]:
-        return self._theme.fixed_layout.regions
+    def _heights(self, regions: Sequence[Region], columns: int, rows: int, wanted: int) -> tuple[dict[str, int], int]:
+        """Lines of each region, and those that are left for the chat: at least `wanted`, at the cost of the others."""
+        heights = {region.name: self._rows_of(region, columns) for region in regions if region.name != "body"}
+        left = rows - (len(regions) - 1) - sum(heights.values())
+        for name in ("footer", "input", "header"):
+            taken = min(max(0, wanted - left), heights.get(name, 1) - 1)
+            if taken:
+                heights[name] -= taken
+                left += taken
+        return heights, left
+
+    def _regions(self, rows: int) -> list[Region]:
+        """Those that are to be seen. Where there are but a few lines nothing but the chat and the input is."""
+        shown = [region for region in self._theme.fixed_layout.regions if region.visible]
+        return [region for region in shown if rows >= FEW_ROWS or region.name in ("body", "input")] or shown
 
     def _rows_of(self, region: Region, columns: int) -> int:
         says = "regions" in self._theme.fixed_layout.model_fields_set and region.size
@@ -130,8 +147,8 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
 
     def _body(self, columns: int) -> urwid.Widget:
         panel = self._theme.fixed_layout.thinking_panel
-        width = min(panel.width, columns // 2)
-        if not self.is_thinking_shown or width < 10:
+        width = min(panel.width, columns - CHAT_COLUMNS)
+        if not self.is_thinking_shown or width < PANEL_COLUMNS:
             return urwid.AttrMap(self._places.chat, "body")
         chat = ("weight", 1, self._places.chat)
         edge = (1, urwid.AttrMap(urwid.SolidFill("│"), "thinking.border"))

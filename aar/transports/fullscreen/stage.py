@@ -12,7 +12,15 @@ from aar.messages.events import Recorded
 from aar.messages.settings import AgentConfig
 from aar.messages.themes import Theme
 
-__all__ = ["Part", "Stage"]
+__all__ = ["Bar", "Part", "Stage"]
+
+
+class Bar(urwid.WidgetWrap[urwid.Widget]):
+    """A flow widget that makes do with the lines that there are."""
+
+    def fit(self, columns: int, rows: int) -> int:
+        """Take at most so many lines, where that is possible. Gives how many it takes."""
+        raise NotImplementedError
 
 
 class Stage(Protocol):
@@ -50,8 +58,8 @@ class Stage(Protocol):
     @property
     def modal(self) -> urwid.Widget | None: ...
 
-    def show_bar(self, widget: urwid.Widget | None) -> None:
-        """Show a flow widget below the chat area, or none. It gets the keys first; those it returns go to the input."""
+    def show_bar(self, widget: Bar | None) -> None:
+        """Show a widget below the chat area, or none. It gets the keys first; those it returns go to the input."""
 
     def show_companion(self, markup: Any) -> None:
         """What stands at the right of the header; `""` for nothing."""

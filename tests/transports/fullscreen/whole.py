@@ -161,7 +161,7 @@ async def open_whole(
         app = FullScreen(commands, surface, leaving, **mine)
         nursery.start_soon(app.run)
         whole = Whole(app, surface, leaving, commands)
-        await whole.until("think:")
+        await whole.until()
         yield whole
         leaving.leave()
 
