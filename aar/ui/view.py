@@ -31,6 +31,7 @@ from aar.messages.events import (
     TurnStarted,
     UserMessage,
 )
+from aar.messages.kinds import is_for_people, rule_of
 from aar.ui.events import (
     AssistantDone,
     CallState,
@@ -107,7 +108,9 @@ class UiView:
                 yield MessageAdded(UiMessage(event.id, "notice", (Part("text", event.message),), is_error=True))
             case Notice(kind="retry"):
                 yield SpinnerMessage(event.text)
-            case Notice():
+            case Notice() if not rule_of(event).is_stored:
+                yield SyntheticInjected(_why(event), event.text)
+            case Notice() if event.text:
                 yield MessageAdded(UiMessage(event.id, "notice", (Part("text", event.text),)))
             case _:
                 yield from self._frame(event, record.turn_id)
@@ -146,9 +149,8 @@ class UiView:
         )
 
     def _said(self, event: UserMessage) -> Iterator[UiEvent]:
-        kind = str(event.data.get("kind", "prompt"))
-        if kind == "internal" or event.data.get("internal"):
-            yield SyntheticInjected(str(event.data.get("reason") or kind), event.content)
+        if not is_for_people(event) or "injector" in event.data:
+            yield SyntheticInjected(_why(event), event.content)
             return
         said = str(event.data.get("said", event.content))
         yield MessageAdded(UiMessage(event.id, "user", (Part("text", said),)))
@@ -216,3 +218,8 @@ class UiView:
                 del self._calls[event.tool_call_id]
                 state: CallState = "error" if event.is_error else "complete"
                 yield MessagePartUpdated(*place, event.output, state)
+
+
+def _why(event: UserMessage | Notice) -> str:
+    """Who has said it to the model, or for what reason."""
+    return str(event.data.get("injector") or event.data.get("reason") or event.data.get("kind") or event.type)
