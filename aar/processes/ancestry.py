@@ -12,16 +12,18 @@ DEEPEST = 64  # parents that are looked at
 def is_command_of(pid: int, owner: int) -> bool:
     """Whether `pid` was started, over however many steps, by the process `owner`, or as a command of any Aar.
 
-    What a command has handed to a service of the system, such as `systemd-run`, is not found.
+    Of one that is gone nobody can tell any more: it counts as a command, which could have ended to hide where it came
+    from. What a command has handed to a service of the system, such as `systemd-run`, is not found.
     """
     for _ in range(DEEPEST):
         if pid in (0, 1, owner):
             break
         if _is_marked(pid):
             return True
-        pid = _parent(pid)
-        if pid == owner:
+        parent = _parent(pid)
+        if parent is None or parent == owner:
             return True
+        pid = parent
     return False
 
 
@@ -34,10 +36,10 @@ def _is_marked(pid: int) -> bool:
         return False
 
 
-def _parent(pid: int) -> int:
-    """0 when there is no such process."""
+def _parent(pid: int) -> int | None:
+    """0 when it is outside of what can be seen here, `None` when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             return int(stat.read().rpartition(b")")[2].split()[1])
     except (OSError, ValueError, IndexError):
-        return 0
+        return None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from aar.errors import AarError, ActorStopped, ProtocolError, SessionNotFound
+from aar.errors import AarError, ActorStopped, ProtocolError, SessionNotFound, StoreUnavailable
 from aar.handle import SessionHandle
 from aar.journal.store import Header
 from aar.kernel.alone import errors_alone
@@ -45,8 +45,8 @@ async def attached(home: Path, session_id: str, *, after: int = 0) -> AsyncItera
     """The session of this id, for as long as the block lasts; leaving it ends nothing at its owner's.
 
     Inside, all facts after `after` that there were at the beginning are there already, and with an answer those that
-    led to it. A reader that asked for a pace holds up everything that comes here, and nothing there. When the owner lets
-    the session go, followers come to their end and everything that is asked raises `ActorStopped`.
+    led to it. A reader that asked for a pace holds up everything that comes here, and nothing there. When the owner
+    lets the session go, followers come to their end and everything that is asked raises `ActorStopped`.
     Raises `SessionNotFound` when no process shares this session, `ProtocolError`, `StoreUnavailable`.
     """
     found = await trio.to_thread.run_sync(connected, home, session_id)
@@ -56,8 +56,10 @@ async def attached(home: Path, session_id: str, *, after: int = 0) -> AsyncItera
     with errors_alone():
         async with stream, trio.open_nursery() as nursery:
             owner = _Owner(stream)
-            with trio.fail_after(WELCOME):
+            with trio.move_on_after(WELCOME) as limit:
                 session = await owner.welcome(session_id, after)
+            if limit.cancelled_caught:
+                raise StoreUnavailable(f"The process that owns session {session_id} does not answer.")
             here = trio.Event()
             nursery.start_soon(owner.read, session, here)
             await here.wait()

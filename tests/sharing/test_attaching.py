@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import trio
 
-from aar.errors import ActorStopped, InvalidSetting, SessionInUse, SessionNotFound
+from aar.errors import ActorStopped, InvalidSetting, SessionInUse, SessionNotFound, StoreUnavailable
 from aar.messages.events import ApprovalRequested, ApprovalResolved, StreamChunk, TurnEnded, UserMessage
 from aar.messages.settings import AgentConfig, SafetyConfig
 from aar.sharing.attaching import attached
+from aar.sharing.places import Listening
 from aar.testing import ScriptedProvider, facts_of
 
 ASKING = AgentConfig(safety=SafetyConfig(require_approval_for_execute=True))
@@ -204,3 +205,12 @@ async def test_with_an_answer_the_facts_are_there_that_led_to_it(autojump_clock,
         async with here.attached(after=here.session.seq) as late:
             await late.handle.configure({"max_steps": 7})
             assert [record.event.type for record in late.handle.records()] == ["config_changed"]
+
+
+async def test_an_owner_that_does_not_answer_is_told(autojump_clock, tmp_path) -> None:
+    """It was stopped, perhaps: the system still takes connections for it."""
+    listening = Listening(tmp_path, "abc")
+    with pytest.raises(StoreUnavailable, match="session abc does not answer"):
+        async with attached(tmp_path, "abc"):
+            raise AssertionError
+    listening.close()

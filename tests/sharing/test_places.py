@@ -134,3 +134,4 @@ def test_commands_are_known_by_where_they_come_from() -> None:
     other.stdout.readline()
     assert is_command_of(other.pid, 2)
     other.communicate(b"\n")
+    assert is_command_of(other.pid, os.getpid())  # it has ended, perhaps to hide that
