@@ -69,7 +69,7 @@ async def test_a_client_prompts_cancels_and_changes_settings(autojump_clock, hou
         assert (await client.handle.queue()).items == []
 
 
-@pytest.mark.covers("AURA-24", "AURA-32")
+@pytest.mark.covers("AURA-26")
 async def test_a_client_answers_a_question_and_the_facts_say_so(autojump_clock, house) -> None:
     script = ScriptedProvider().call("bash", command="echo hello").text("done")
     async with house(script, ASKING) as here, here.attached() as client:

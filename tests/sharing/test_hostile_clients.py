@@ -128,7 +128,6 @@ async def test_a_frame_without_end_is_given_up(autojump_clock, house, monkeypatc
         await client.stream.aclose()
 
 
-@pytest.mark.covers("AURA-24")
 async def test_a_client_that_reads_nothing_costs_itself_only(autojump_clock, house, until) -> None:
     """Its connection is given up; the turn, and those who read along, do not wait for it."""
     script = ScriptedProvider().text("x" * 1_000_000).text("y" * 1_000_000)

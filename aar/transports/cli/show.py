@@ -31,7 +31,7 @@ from aar.transports.cli.look import look_for
 from aar.transports.program.exits import DONE, complain, run_to_code
 from aar.transports.program.flags import Flags, PromptFlags, SettingFlags
 from aar.transports.program.screen import Screen
-from aar.transports.program.servers import named_servers, tell_of_servers
+from aar.transports.program.servers import named_servers, tell_of_servers, wait_for_servers
 from aar.transports.program.settings import here, loaded_settings
 
 __all__ = ["config", "prompt", "tools", "variables", "version"]
@@ -87,6 +87,7 @@ async def _of_servers(settings: AgentConfig, servers: Sequence[McpServer]) -> li
     """Their tools under the names that they have in a session: one of them is opened for a moment."""
     async with open_runtime(settings) as runtime:
         handle = await runtime.sessions.open(here(), mcp_servers=servers)
+        await wait_for_servers(handle, servers)
         found = await tell_of_servers(handle, servers)
     return [
         _tool_line(tool.name, "external, read" if tool.is_read_only else "external", tool.description)

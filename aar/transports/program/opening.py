@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -17,14 +17,14 @@ from aar.messages.events import AssistantMessage, ErrorEvent, ProviderMeta, Turn
 from aar.messages.mcp import McpServer
 from aar.messages.session import SessionInfo
 from aar.messages.settings import AgentConfig
-from aar.runtime import check_provider, checked_id, open_runtime, session_store
+from aar.runtime import Runtime, check_provider, checked_id, open_runtime, session_store
 from aar.transports.program.exits import complain
 from aar.transports.program.finding import with_model
 from aar.transports.program.flags import Flags
 from aar.transports.program.home import home_folder
 from aar.transports.program.ids import Pages, whole_id
 from aar.transports.program.screen import Screen
-from aar.transports.program.servers import named_servers, tell_of_servers
+from aar.transports.program.servers import named_servers, tell_of_servers, wait_for_servers
 from aar.transports.program.settings import here
 
 if TYPE_CHECKING:
@@ -183,8 +183,10 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
     plain = config if loaded.plain is None else _roles(loaded, config, flags, cwd).plain
     async with open_runtime(plain, store=store, home=home, extensions=True, share=True) as runtime:
         roles = partial(_roles, loaded, config, flags)
-        conversation = await _session(runtime.sessions, flags, cwd, plain, servers, roles)
-        await _begin(conversation, loaded)
+        async with _told(runtime, screen):
+            conversation = await _session(runtime.sessions, flags, cwd, plain, servers, roles)
+            await _begin(conversation, loaded)
+            await wait_for_servers(conversation.handle, servers)
         for problem in opening_problems(conversation.handle):
             complain(problem)
         await tell_of_servers(conversation.handle, servers)
@@ -192,6 +194,14 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
             yield conversation
         finally:
             await conversation.forget_if_blank()
+
+
+def _told(runtime: Runtime, screen: Screen) -> AbstractAsyncContextManager[None]:
+    if not screen.is_live:
+        return nullcontext()
+    from aar.transports.program.starting import told_while_starting
+
+    return told_while_starting(runtime.start, screen)
 
 
 def _roles(loaded: Loaded, config: AgentConfig, flags: Flags, cwd: str) -> Roles:

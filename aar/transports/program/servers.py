@@ -13,7 +13,7 @@ from aar.messages.mcp import McpServer, McpStatus
 from aar.runtime import mcp_servers_of_file
 from aar.transports.program.exits import complain
 
-__all__ = ["named_servers", "tell_of_servers"]
+__all__ = ["named_servers", "tell_of_servers", "wait_for_servers"]
 
 PATIENCE = 10.0  # seconds that a command waits for servers before it goes on without them
 
@@ -29,12 +29,17 @@ def named_servers(file: Path | None, home: Path) -> tuple[McpServer, ...]:
     return found.servers
 
 
+async def wait_for_servers(handle: SessionHandle, servers: Sequence[McpServer]) -> None:
+    """Until each of them has connected or failed once, a moment at most."""
+    if servers:
+        with trio.move_on_after(PATIENCE):
+            await handle.mcp_servers(wait=True)
+
+
 async def tell_of_servers(handle: SessionHandle, servers: Sequence[McpServer]) -> tuple[McpStatus, ...]:
-    """Wait for the servers, a moment at most, and say on standard error how many tools there are."""
+    """Say on standard error how many tools there are now, and which servers are not there."""
     if not servers:
         return ()
-    with trio.move_on_after(PATIENCE):
-        await handle.mcp_servers(wait=True)
     found = await handle.mcp_servers()
     for status in found:
         if status.state == "failed":

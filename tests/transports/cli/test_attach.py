@@ -6,7 +6,6 @@ import re
 import time
 from pathlib import Path
 
-import pytest
 import trio
 
 from aar.journal.jsonl import JsonlStore
@@ -28,7 +27,6 @@ async def all_shared(home: Path, count: int) -> set[str]:
     return found
 
 
-@pytest.mark.covers("AURA-26", "AURA-30")
 async def test_two_terminals_see_and_drive_the_same_session(terminal, aar, place, model, flags) -> None:
     model.says("Said there.").calls("bash", command="echo hi").says("Done here.")
     async with terminal("chat", *flags) as owner:
