@@ -178,6 +178,10 @@ class HeldSession:
         body = session(bench, shared.providers, given=shared.provider, given_for=_label(shared.config))
         ref = self._supervisor.start(Child(self._name, body, exhausted=Exhausted.GIVE_UP))
         self._start_observers(additions.observers)
+        if config.transcript_file and opening.is_kept:
+            from aar.actors.mirroring import mirror_of  # few settings ask for it
+
+            self._start_observers([mirror_of(journal, config.transcript_file, journal.seq)])
         if shared.share is not None and opening.is_kept:
             self._start_observers([shared.share(live_info(journal), journal, ref)])
 

@@ -249,6 +249,7 @@ class SafetyConfig(Settings):
     deny: list[str] = []
     confirm: list[str] = []
     auto: list[str] = []
+    read_before_write: bool = False
     log_all_commands: bool = False
     acp_approval_timeout: Annotated[float, BeforeValidator(_seconds)] = 0.0
 
@@ -317,6 +318,7 @@ class AgentConfig(Settings):
     cost_warning_threshold: float = Field(default=0.8, ge=0.0, le=1.0)
     session_dir: str = "~/.aar/sessions"
     file_snapshots: bool = False
+    transcript_file: str | None = None
     attachable: bool = True
     project_rules_dir: str = ".agent"
     system_prompt: str = ""
