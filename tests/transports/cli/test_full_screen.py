@@ -21,7 +21,7 @@ async def test_a_prompt_is_typed_sent_and_answered(terminal, model, flags):
         await screen.until(HINT)
         await screen.type("hello" + SEND)
         await screen.until("Good")
-        await screen.until("completed")
+        await screen.until("(total: ")
         await screen.type(QUIT)
         assert await screen.end() == 0
     assert model.requests[0]["messages"][-1]["content"] == "hello"
