@@ -55,6 +55,7 @@ async def run_call(bench: Workbench, call: ToolCall, outbox: Outbox, progress: P
         output=outcome.output,
         is_error=outcome.is_error,
         duration_ms=outcome.duration_ms,
+        data=bench.seen.taken(call.tool_call_id) if bench.config.safety.read_before_write else {},
     )
 
 
@@ -164,6 +165,10 @@ async def _admit(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbo
     rules, verdict = _judged(bench, spec, call)
     if verdict.action == "allow" or _standing(bench, spec, call) == "allow":
         return rules
+    if rules.config.safety.read_before_write:
+        from aar.actors.reading_first import require_seen
+
+        await require_seen(bench.seen, spec, call.arguments, rules.paths)  # nobody is asked about what cannot be done
     await _settle(bench, spec, call, verdict, outbox)
     if bench.offered.get(spec.name) is None:
         raise ToolError("blocked", f"tool '{spec.name}' is not offered any more")
@@ -270,7 +275,7 @@ async def _run(
     try:
         with LiveOutput(call.tool_call_id, outbox, progress, rules.config.tools.max_output_chars) as live, scope:
             context = _tool_context(bench, rules, call, live, outbox)
-            given = await invoke(spec, call.arguments, context, limiter=bench.threads)
+            given = await _invoked(bench, rules, spec, call, context)
             output, is_error = (given[0], given[1]) if isinstance(given, ToolOutcome) else (str(given), False)
             if isinstance(given, ToolOutcome) and given.terminate:
                 progress.is_last = True
@@ -287,6 +292,15 @@ async def _run(
         output = f"Error [timeout]: tool '{spec.name}' timed out after {limit}s" + (f"\n{said}" if said else "")
         is_error = True
     return ToolOutcome(output, is_error=is_error, duration_ms=(trio.current_time() - started) * 1000)
+
+
+async def _invoked(bench: Workbench, rules: _Rules, spec: ToolSpec, call: ToolCall, context: ToolContext) -> Any:
+    run = partial(invoke, spec, call.arguments, context, limiter=bench.threads)
+    if not rules.config.safety.read_before_write:
+        return await run()
+    from aar.actors.reading_first import run_seeing  # few settings ask for it
+
+    return await run_seeing(bench.seen, spec, call.arguments, context, run)
 
 
 def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: LiveOutput, outbox: Outbox) -> ToolContext:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aar.actors.between import Between
     from aar.actors.injecting import Injecting
     from aar.actors.mcp_tools import SessionServers
+    from aar.actors.reading_first import SeenFiles
     from aar.messages.settings import ToolConfig
     from aar.safety.paths import PathGuard
     from aar.safety.sandbox import Sandbox
@@ -186,6 +187,16 @@ class Workbench:
 
         elsewhere = self.base.session_dir if self.base.session_dir != _USUAL_SESSIONS else None
         return PathGuard(self.cwd, safety, state_dir=str(self.home), private_dir=elsewhere)
+
+    @property
+    def seen(self) -> SeenFiles:
+        """What the model has read and written, for `safety.read_before_write`."""
+        if "seen" not in self._kept:
+            from aar.actors.reading_first import SeenFiles  # few settings ask for it
+
+            self._kept["seen"] = SeenFiles(self.journal.session.events)
+        seen: SeenFiles = self._kept["seen"]
+        return seen
 
     @property
     def snapshots(self) -> Snapshots:

@@ -38,14 +38,8 @@ BUILTIN_TOOLS = (
     "find_files",
 )
 
-MORE_TOOLS = (
-    "patch",
-    "batch",
-    "load_tools",
-    "todo",
-    "done",
-    "task",
-)  # that come with Aar, too, and are there where `enabled_builtins` names them
+# These come with Aar, too, and are there where `enabled_builtins` names them.
+MORE_TOOLS = ("patch", "batch", "load_tools", "todo", "done", "task")
 
 DENIED_PATHS = (
     "/etc/shadow",

@@ -95,7 +95,13 @@ def _is_inside(path: str, folder: str) -> bool:
     return path == folder or (is_whole and path.startswith(beginning) and ".." not in path)
 
 
-_STRICTER = ("read_only", "require_approval_for_writes", "require_approval_for_execute", "log_all_commands")
+_STRICTER = (
+    "read_only",
+    "require_approval_for_writes",
+    "require_approval_for_execute",
+    "read_before_write",
+    "log_all_commands",
+)
 
 
 def _tools(config: AgentConfig, said: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

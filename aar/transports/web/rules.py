@@ -14,7 +14,13 @@ from aar.transports.http.refused import Refused
 
 __all__ = ["rules_of"]
 
-_FLAGS = ("read_only", "require_approval_for_writes", "require_approval_for_execute", "log_all_commands")
+_FLAGS = (
+    "read_only",
+    "require_approval_for_writes",
+    "require_approval_for_execute",
+    "read_before_write",
+    "log_all_commands",
+)
 _EVERYTHING = ("*", "**")
 
 
