@@ -102,6 +102,11 @@ class SessionHandle:
         """The newest fact."""
         return self._journal.seq
 
+    @property
+    def guests(self) -> int:
+        """How many other processes are attached to it."""
+        return self._journal.guests
+
     # --- saying things ---
 
     async def prompt(self, content: PromptContent) -> TurnEnded:

@@ -63,6 +63,7 @@ class Journal:
         self._room = trio.Event()
         self.is_closed = False
         self.closed = trio.Event()
+        self.guests = 0  # other processes that use the session now
 
     @property
     def seq(self) -> int:

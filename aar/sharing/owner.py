@@ -147,10 +147,14 @@ class _Client:
             await self._send(frame("error", message=str(error)))
             return
         logger.info("a client is attached to session %s", self._shared.info.session_id)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._tell_all, after, nursery.cancel_scope)
-            await self._obey(nursery)
-            nursery.cancel_scope.cancel()
+        self._shared.journal.guests += 1
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._tell_all, after, nursery.cancel_scope)
+                await self._obey(nursery)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._shared.journal.guests -= 1
 
     async def _check_peer(self, *, has_room: bool) -> None:
         peer = peer_of(self._stream.socket)

@@ -37,6 +37,11 @@ class Conversation:
     _used: tuple[str | None, dict[str, Any] | None] | None = (None, None)  # what `use` was told; `None`: cut short
 
     @property
+    def is_used(self) -> bool:
+        """By runs of this process, or by somebody in another one."""
+        return bool(self.users or self.handle.guests)
+
+    @property
     def is_blank(self) -> bool:
         """Whether it was begun for runs that were cancelled before they said anything."""
         return self.is_ours and not any(isinstance(record.event, UserMessage) for record in self.handle.records())
@@ -170,7 +175,7 @@ class Conversations:
         while True:
             await trio.sleep(IDLE_FOR / 4)
             late = trio.current_time() - IDLE_FOR
-            idle = sorted((one.idle_since, key) for key, one in self._open.items() if not one.users)
+            idle = sorted((one.idle_since, key) for key, one in self._open.items() if not one.is_used)
             for place, (since, session_id) in enumerate(reversed(idle)):
                 if since <= late or place >= MOST_IDLE:
                     await self._close(session_id)
@@ -182,7 +187,7 @@ class Conversations:
 
     async def _close(self, session_id: str) -> None:
         conversation = self._open.get(session_id)
-        if conversation is None or conversation.users:
+        if conversation is None or conversation.is_used:
             return
         del self._open[session_id]
         self._closing[session_id] = trio.Event()

@@ -16,8 +16,9 @@ from aar.errors import SessionInUse
 from aar.messages.events import ConfigChanged
 from aar.messages.settings import AgentConfig
 from aar.runtime import open_runtime
+from aar.sharing.attaching import attached
 from aar.testing import MemoryStore, ScriptedProvider
-from aar.transports.runs.conversations import Conversations
+from aar.transports.runs.conversations import IDLE_FOR, Conversations
 
 
 class GatedStore(MemoryStore):
@@ -151,3 +152,19 @@ async def test_whoever_is_cut_short_while_it_changes_the_settings_leaves_them_to
             told = len(patches())
             await conversation.use(None)
             assert (patches()[-1], len(patches())) == ({"provider": None, "safety": None}, told)
+
+
+async def test_a_session_that_another_process_uses_is_not_let_go(autojump_clock: Any, tmp_path: Path) -> None:
+    provider = ScriptedProvider().text("one").text("two")
+    async with open_runtime(AgentConfig(), provider=provider, home=tmp_path, share=True) as runtime:
+        conversations = Conversations(runtime.sessions, runtime.start, str(tmp_path))
+        runtime.start("idle", conversations.let_go_of_idle_ones)
+        async with conversations.joined(None) as conversation:
+            await conversation.handle.prompt("go")
+            session_id = conversation.handle.session_id
+            await trio.sleep(1)
+        async with attached(tmp_path, session_id) as guest:
+            await trio.sleep(10 * IDLE_FOR)
+            assert (await guest.handle.prompt("still there?")).stop == "end_turn"
+        await trio.sleep(2 * IDLE_FOR)
+        assert conversations.find(session_id) is None
