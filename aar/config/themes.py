@@ -103,7 +103,8 @@ def _explained(item: Any) -> str:
 
 
 def _wrong_styles(model: BaseModel, place: str) -> Iterator[str]:
-    """Every text of a theme that is to be a style, and is none that a terminal can show."""
+    """Every text of a theme that is to be a style or a sign, and is none that a terminal can show."""
+    from rich.cells import cell_len
     from rich.errors import StyleSyntaxError
     from rich.style import Style
 
@@ -111,6 +112,9 @@ def _wrong_styles(model: BaseModel, place: str) -> Iterator[str]:
         value: Any = getattr(model, name)
         if isinstance(value, BaseModel):
             yield from _wrong_styles(value, f"{place}{name}.")
+        elif name == "character":
+            if cell_len(value) != 1 or not value.isprintable():
+                yield f"{place}{name}: {value!r} draws no line. Write a sign that is one column wide, or leave it out."
         elif isinstance(value, str) and name not in _NO_STYLES:
             try:
                 Style.parse(value)

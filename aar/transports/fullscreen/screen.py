@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import urwid
+from urwid import calc_width
 
 from aar.messages.themes import Region, Theme
 from aar.transports.fullscreen.keys import bound
@@ -119,7 +120,9 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
 
     def _heights(self, regions: Sequence[Region], columns: int, rows: int, wanted: int) -> tuple[dict[str, int], int]:
         """Lines of each region, and those that are left for the chat: at least `wanted`, at the cost of the others."""
-        heights = {region.name: self._rows_of(region, columns) for region in regions if region.name != "body"}
+        heights: dict[str, int] = {
+            region.name: self._rows_of(region, columns) for region in regions if region.name != "body"
+        }
         left = rows - (len(regions) - 1) - sum(heights.values())
         for name in ("footer", "input", "header"):
             taken = min(max(0, wanted - left), heights.get(name, 1) - 1)
@@ -143,7 +146,9 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
 
     def _separator(self, below: str) -> urwid.Widget:
         bar, name = (self._theme.footer, "footer") if below in ("input", "footer") else (self._theme.header, "header")
-        return urwid.AttrMap(urwid.SolidFill(bar.separator.character), f"{name}.separator")
+        sign = bar.separator.character
+        line = sign if sign.isprintable() and calc_width(sign, 0, len(sign)) == 1 else "─"  # one that urwid can draw
+        return urwid.AttrMap(urwid.SolidFill(line), f"{name}.separator")
 
     def _body(self, columns: int) -> urwid.Widget:
         panel = self._theme.fixed_layout.thinking_panel

@@ -52,8 +52,9 @@ def palette(theme: Theme) -> list[Entry]:
 
 def _styles(theme: Theme) -> Iterator[tuple[str, str]]:
     fixed, head, foot = theme.fixed_layout, theme.header, theme.footer
+    chosen = str(Style.parse(theme.prompt_style) + Style(reverse=True))
     field, think = fixed.input_field, fixed.thinking_panel
-    yield "body", f"on {fixed.body_background}"
+    yield "body", _on(fixed.body_background)
     yield "selected", fixed.selected_block_style
     for name in PANELS:
         panel: PanelStyle = getattr(theme, name)
@@ -65,30 +66,37 @@ def _styles(theme: Theme) -> Iterator[tuple[str, str]]:
     for badge in ("read", "write", "execute", "network", "external"):
         yield f"badge.{badge}", getattr(theme.badges, badge)
     for name, bar in (("header", head), ("footer", foot)):
-        yield name, f"{bar.text_style} {bar.background}"
+        yield name, _on(bar.background, bar.text_style)
         yield f"{name}.separator", bar.separator.style
     for part in ("provider", "tokens", "session", "state"):
         yield f"header.{part}", getattr(head, f"{part}_style")
     yield "header.warning", head.tokens_warning_style
     yield from (("footer.step", foot.step_style), ("footer.theme", foot.theme_style), ("footer.keys", foot.input_style))
-    yield "input", f"{field.text_color} on {fixed.input_background}"
+    yield "input", _on(fixed.input_background, field.text_color)
     yield "input.placeholder", field.placeholder_color
     yield "input.number", field.border_color
-    yield "thinking", f"{think.text_style} on {think.background}"
+    yield "thinking", _on(think.background, think.text_style)
     yield "thinking.title", think.title_style
     yield "thinking.border", think.border_style
-    yield "scrollbar", f"{fixed.scrollbar.background} on {fixed.scrollbar.background}"
-    yield "scrollbar.thumb", f"{fixed.scrollbar.color} on {fixed.scrollbar.background}"
-    yield "modal", f"on {fixed.input_background}"
+    yield "modal", _on(fixed.input_background)
     yield from (("modal.border", field.border_color_focus), ("modal.title", theme.prompt_style))
-    yield from (("button", theme.prompt_style), ("button.focus", f"{theme.prompt_style} reverse"))
+    yield from (
+        ("button", theme.prompt_style),
+        ("button.focus", chosen),
+    )
     yield from (("md.heading", theme.assistant.title_style), ("md.strong", "bold"), ("md.emphasis", "italic"))
     yield from (("md.code", theme.path_highlight), ("md.link", "underline"), ("md.quote", theme.dim_text))
-    yield from (("md.block", f"on {fixed.input_background}"), ("md.strike", "strike"))
+    yield from (("md.block", _on(fixed.input_background)), ("md.strike", "strike"))
     yield from (("code.comment", theme.dim_text), ("code.keyword", theme.tool_call.title_style))
     yield from (("code.string", theme.tool_result.border_style), ("code.number", theme.badges.network))
     yield "code.name", theme.assistant.border_style
     yield from (("plain", ""), ("error.text", theme.error.border_style))
+
+
+def _on(ground: str, text: str = "none") -> str:
+    """The style of text on a ground, which is a colour: `black` and `on black` mean the same."""
+    told = Style.parse(ground)
+    return str(Style.parse(text) + Style(bgcolor=told.bgcolor or told.color))
 
 
 def _entry(name: str, text: str) -> Entry:
