@@ -8,13 +8,14 @@ Files that `.gitignore` names and repositories within the folder are not kept.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from aar.processes.group import open_process
 __all__ = ["Change", "Snapshots"]
 
 TIMEOUT = 20.0  # seconds for one snapshot, or for bringing one back
+TIDYING = 10.0  # seconds for forgetting old ones
 MAX_FILES = 50_000
 MAX_BYTES = 500_000_000  # of all files together
 MAX_FILE = 20_000_000  # bytes; a larger file is not kept
@@ -33,6 +35,8 @@ MAX_OUTPUT = 16_000_000  # bytes of what one command of git says
 KEPT = 50  # snapshots of one session, and some more until somebody looks
 LOOK_EVERY = 20  # snapshots; then old ones are forgotten, and before the first
 KEPT_DAYS = 30  # of the other sessions in this folder
+
+logger = logging.getLogger(__name__)
 
 _REFS = "refs/aar/"
 _NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -61,6 +65,7 @@ class Snapshots:
 
     def __init__(self, home: Path, cwd: str) -> None:
         self._cwd = os.path.realpath(cwd)
+        self._own = _inside(os.path.realpath(home), self._cwd)
         self._taken = 0
         self._repository = home / "snapshots" / hashlib.sha256(os.fsencode(self._cwd)).hexdigest()[:16]
 
@@ -68,17 +73,17 @@ class Snapshots:
         """Keep the files as they are now, and give the snapshot's name. Raises `StoreUnavailable` when that fails."""
         with _in_time("kept"):
             git = await self._opened(session_id)
-            if self._taken % LOOK_EVERY == 0:
-                await self._forget_old(git, session_id)
-            self._taken += 1
             names = await _names(git)
-            kept, gone = await trio.to_thread.run_sync(_sorted_out, self._cwd, names, abandon_on_cancel=True)
+            kept, gone = await trio.to_thread.run_sync(_sorted_out, self._cwd, names, self._own, abandon_on_cancel=True)
             if gone:
                 await git.run("update-index", "-z", "--force-remove", "--stdin", stdin=_lines(gone))
             await git.run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=_lines(kept))
             tree = (await git.run("write-tree")).decode().strip()
             name = (await git.run("commit-tree", tree, "-m", session_id)).decode().strip()
             await git.run("update-ref", f"{_REFS}{session_id}/{time.time_ns()}", name)
+        self._taken += 1
+        if self._taken % LOOK_EVERY == 1:
+            await self._tidy_up(git, session_id)
         return name
 
     async def bring_back(self, session_id: str, name: str) -> tuple[str, list[Change]]:
@@ -105,8 +110,11 @@ class Snapshots:
         git = _Git(self._repository, self._cwd, f"index-{session_id}")
         if shutil.which("git") is None:
             raise StoreUnavailable("git is not installed")
+        if self._own == os.curdir:
+            raise StoreUnavailable("this is Aar's own folder")
         if not (self._repository / "info" / "attributes").exists():
             await self._create(git)
+        await trio.to_thread.run_sync(_break_lock, self._repository / f"index-{session_id}.lock")
         return git
 
     async def _create(self, git: _Git) -> None:
@@ -115,6 +123,14 @@ class Snapshots:
         await trio.to_thread.run_sync(_private_folder, folder)
         await git.run("init", "--quiet", "--bare", "--template=", os.fspath(folder), is_made=False)
         await trio.to_thread.run_sync(_write_own_files, folder)
+
+    async def _tidy_up(self, git: _Git, session_id: str) -> None:
+        """What cannot be done in this time is left for another one."""
+        try:
+            with trio.move_on_after(TIDYING):
+                await self._forget_old(git, session_id)
+        except StoreUnavailable as error:
+            logger.warning("old snapshots could not be forgotten: %s", error)
 
     async def _forget_old(self, git: _Git, session_id: str) -> None:
         form = "--format=%(refname) %(creatordate:unix)"
@@ -126,6 +142,7 @@ class Snapshots:
         if old:
             orders = b"".join(f"delete {name}\n".encode() for name in old)
             await git.run("update-ref", "--stdin", stdin=orders)
+        await trio.to_thread.run_sync(_forget_indexes, self._repository, f"index-{session_id}", oldest)
         if refs:
             await git.run("gc", "--auto", "--quiet")
 
@@ -210,15 +227,19 @@ async def _names(git: _Git) -> list[bytes]:
     return names
 
 
-def _sorted_out(cwd: str, names: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Those to be kept, and those that are gone or not kept: too large, no files, or behind a link by now."""
-    root = os.fsencode(cwd)
+def _sorted_out(cwd: str, names: Sequence[bytes], own: str) -> tuple[list[bytes], list[bytes]]:
+    """Those to be kept, and those that are gone or not kept: too large, no files, behind a link by now, or Aar's own.
+
+    `own` is where Aar's folder is within this one, if it is: its journals must never become what they were.
+    """
+    root, private = os.fsencode(cwd), os.fsencode(own)
     folders: dict[bytes, bool] = {b"": True}
     kept: list[bytes] = []
     gone: list[bytes] = []
     total = 0
     for name in names:
-        size = _size(root, name) if _is_real(root, os.path.dirname(name), folders) else None
+        is_own = bool(private) and name.startswith(private)
+        size = _size(root, name) if not is_own and _is_real(root, os.path.dirname(name), folders) else None
         if size is None or size > MAX_FILE:
             gone.append(name)
             continue
@@ -227,6 +248,14 @@ def _sorted_out(cwd: str, names: Sequence[bytes]) -> tuple[list[bytes], list[byt
             raise StoreUnavailable(f"the files of the folder are larger than {MAX_BYTES / 1e6:g} MB together")
         kept.append(name)
     return kept, gone
+
+
+def _inside(folder: str, cwd: str) -> str:
+    """Its path from there, with a separator at the end; `.` when it is the same, empty when it is elsewhere."""
+    if folder == cwd:
+        return os.curdir
+    beginning = os.path.join(cwd, "")
+    return os.path.join(folder[len(beginning) :], "") if folder.startswith(beginning) else ""
 
 
 def _is_real(root: bytes, folder: bytes, known: dict[bytes, bool]) -> bool:
@@ -261,6 +290,20 @@ def _changes(listed: bytes) -> list[Change]:
 
 
 # --- the repository ---------------------------------------------------------------------------
+
+
+def _break_lock(lock: Path) -> None:
+    """No git of ours lives longer than a snapshot takes: an older lock is one that a dead one has left behind."""
+    with suppress(OSError):
+        if lock.stat().st_mtime < time.time() - 2 * TIMEOUT:
+            lock.unlink()
+
+
+def _forget_indexes(folder: Path, own: str, oldest: float) -> None:
+    for path in folder.glob("index-*"):
+        with suppress(OSError):
+            if path.name != own and path.stat().st_mtime < oldest:
+                path.unlink()
 
 
 def _private_folder(folder: Path) -> None:

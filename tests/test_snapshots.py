@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from aar import snapshots as module
 from aar.errors import StoreUnavailable
@@ -215,8 +216,8 @@ async def test_only_so_many_are_kept_for_a_session(
         names.append(await snapshots.take("s"))
     (repository,) = (tmp_path / "home" / "snapshots").iterdir()
     kept = git(repository, "for-each-ref", "--format=%(objectname)", "refs/aar/s/").split()
-    assert kept == names[1:]
-    assert len(git(repository, "for-each-ref", "--format=x").split()) == 4
+    assert kept == names[2:]
+    assert len(git(repository, "for-each-ref", "--format=x").split()) == 3
 
 
 async def test_what_is_kept_is_for_its_owner_alone(project: Path, snapshots: Snapshots, tmp_path: Path) -> None:
@@ -234,3 +235,60 @@ async def test_without_git_it_is_said(snapshots: Snapshots, monkeypatch: pytest.
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StoreUnavailable, match="git is not installed"):
         await snapshots.take("s")
+
+
+async def test_the_folder_of_aar_itself_is_left_alone(project: Path) -> None:
+    """It may be within: of somebody who works in their home folder, for example."""
+    home = project / ".aar"
+    journal = home / "sessions" / "s.jsonl"
+    journal.parent.mkdir(parents=True)
+    journal.write_text("one\n")
+    (project / "a").write_text("1")
+    snapshots = Snapshots(home, str(project))
+    name = await snapshots.take("s")
+    journal.write_text("one\ntwo\n")
+    (home / "config.json").write_text("{}")
+    (project / "a").write_text("2")
+    assert (await snapshots.bring_back("s", name))[1] == [Change("changed", "a")]
+    assert journal.read_text() == "one\ntwo\n"
+    assert (home / "config.json").exists()
+    with pytest.raises(StoreUnavailable, match="Aar's own folder"):
+        await Snapshots(home, str(home)).take("s")
+
+
+async def test_what_a_git_that_was_killed_has_left_behind_is_in_nobodys_way(
+    project: Path, snapshots: Snapshots, tmp_path: Path
+) -> None:
+    (project / "a").write_text("1")
+    await snapshots.take("s")
+    (repository,) = (tmp_path / "home" / "snapshots").iterdir()
+    lock = repository / "index-s.lock"
+    lock.touch()
+    with pytest.raises(StoreUnavailable, match=r"s\.lock"):  # somebody may be at work
+        await snapshots.take("s")
+    os.utime(lock, (1, 1))
+    await snapshots.take("s")
+
+
+async def test_what_is_kept_is_kept_also_when_there_is_no_time_to_tidy_up(
+    project: Path, snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def for_ever(*_: object) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(module, "TIDYING", 0.01)
+    monkeypatch.setattr(snapshots, "_forget_old", for_ever)
+    (project / "a").write_text("1")
+    name = await snapshots.take("s")
+    (project / "a").write_text("2")
+    assert (await snapshots.bring_back("s", name))[1] == [Change("changed", "a")]
+
+
+async def test_the_indexes_of_sessions_that_are_long_gone_are_forgotten(
+    project: Path, snapshots: Snapshots, tmp_path: Path
+) -> None:
+    await snapshots.take("old")
+    (repository,) = (tmp_path / "home" / "snapshots").iterdir()
+    os.utime(repository / "index-old", (1, 1))
+    await Snapshots(tmp_path / "home", str(project)).take("new")
+    assert sorted(path.name for path in repository.glob("index-*")) == ["index-new"]
