@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from aar.display import one_line, plain, visible
+from aar.messages.patches import PATCH_TOOL, named_files
 
 __all__ = [
     "LARGEST_DIFF",
@@ -29,6 +30,7 @@ __all__ = [
 SHOWN = 4000  # characters of a result
 TITLE = 160
 RAW_TEXT = 256 * 1024  # characters of one text among arguments, or of an output
+MOST_PLACES = 100  # of one patch
 LARGEST_DIFF = 512 * 1024  # characters of both sides together
 
 _BY_NAME = (
@@ -95,7 +97,16 @@ def locations_of(arguments: dict[str, Any], cwd: str) -> list[Item]:
             if isinstance(line, int) and not isinstance(line, bool) and line > 0:
                 place["line"] = line
             found.append(place)
-    return found
+    return [*found, *({"path": os.path.normpath(os.path.join(cwd, path))} for path in _patched(arguments))]
+
+
+def _patched(arguments: dict[str, Any]) -> list[str]:
+    patch = arguments.get(PATCH_TOOL)
+    if not isinstance(patch, str):
+        return []
+    return list(dict.fromkeys(one.path for one in named_files(patch) if one.path and "\0" not in one.path))[
+        :MOST_PLACES
+    ]
 
 
 def title_of(name: str, arguments: dict[str, Any], cwd: str) -> str:
@@ -119,11 +130,25 @@ def title_of(name: str, arguments: dict[str, Any], cwd: str) -> str:
             title = f"Search for {_code(said('pattern'))}" + (f" in {path}" if path else "")
         case "find_files" if said("pattern"):
             title = f"Find {_code(said('pattern'))}" + (f" in {path}" if path else "")
+        case "patch" if files := _patched(arguments):
+            title = f"Patch {one_line(', '.join(_short(one, cwd) for one in files))}"
+        case "batch":
+            title = _batched(arguments) or name
         case "bash" | "acp_terminal" if said("command"):
             title = _code(_command(arguments)) + _where(arguments, cwd)
         case _:
             title = one_line(name) or "Tool call"
     return title if len(title) <= TITLE else title[: TITLE - 1] + "…"
+
+
+def _batched(arguments: dict[str, Any]) -> str:
+    calls = arguments.get("calls")
+    names = (
+        [str(one["tool"]) for one in calls if isinstance(one, dict) and "tool" in one]
+        if isinstance(calls, list)
+        else []
+    )
+    return f"Run {one_line(', '.join(names))}" if names else ""
 
 
 def proposed_change(name: str, arguments: dict[str, Any], cwd: str) -> Change | None:
@@ -141,6 +166,8 @@ def asked_content(name: str, arguments: dict[str, Any], change: Change | None, c
     """What belongs to a call before it runs: the change of a file, or a command that its title cannot hold."""
     if change is not None:
         return [diff(change)]
+    if name == PATCH_TOOL and isinstance(patch := arguments.get(PATCH_TOOL), str) and len(patch) <= LARGEST_DIFF:
+        return [text_content(_fenced(visible(patch), "diff"))]
     if name not in ("bash", "acp_terminal"):
         return []
     command, where = _command(arguments), _where(arguments, cwd)

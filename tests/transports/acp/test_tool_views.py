@@ -58,6 +58,10 @@ def test_the_kind_is_told_by_the_name_and_then_by_the_effects(name, effects, kin
     ("name", "arguments", "title"),
     [
         ("read_file", {"path": "src/a.py"}, "Read src/a.py"),
+        ("patch", {"patch": "*** Add File: src/a.py\n*** Delete File: b.py"}, "Patch src/a.py, b.py"),
+        ("patch", {"patch": "nothing"}, "patch"),
+        ("batch", {"calls": [{"tool": "grep"}, {"tool": "bash"}, 3]}, "Run grep, bash"),
+        ("batch", {"calls": 3}, "batch"),
         ("read_file", {"path": "/work/p/a.py", "start_line": 3, "end_line": 9}, "Read a.py (3–9)"),
         ("read_file", {"path": "a.py", "end_line": 9}, "Read a.py (1–9)"),
         ("read_file", {"path": "../b.py"}, "Read /work/b.py"),
@@ -108,6 +112,13 @@ def test_output_cannot_leave_its_fence(fence):
     text = item["content"]["text"]
     assert text.startswith(fence + "`\n")
     assert text.endswith("\n" + fence + "`")
+
+
+def test_a_patch_is_shown_before_it_is_applied_with_the_files_that_it_names():
+    patch = "*** Begin Patch\n*** Update File: a.py\n-old\n+new\n*** Delete File: /work/b.py\n*** End Patch"
+    (shown,) = asked_content("patch", {"patch": patch}, None, "/work")
+    assert shown["content"]["text"] == f"```diff\n{patch}\n```"
+    assert locations_of({"patch": patch}, "/work") == [{"path": "/work/a.py"}, {"path": "/work/b.py"}]
 
 
 def test_places_are_absolute_and_in_a_fixed_order():
