@@ -296,7 +296,8 @@ def _are_same(one: Sequence[NeutralMessage], other: Sequence[NeutralMessage]) ->
 
 
 def _has_message(ran: Ran[Any]) -> bool:
-    return any(one.text and not one.display_only for one in ran.said)
+    """A word in the system prompt is none: the conversation would end with what the model itself has said."""
+    return any(one.text and one.role == "user" and not one.display_only for one in ran.said)
 
 
 def _message(said: AnyInjection) -> UserMessage:
