@@ -129,6 +129,17 @@ class Conversation:
         self.config = change.config
         return change.remarks
 
+    async def allow_what_is_kept(self) -> None:
+        """What the user has allowed for good, here or everywhere, is not asked about. Raises `ConfigError`."""
+        home = home_folder()
+        if not (home / "trust" / "approvals.json").exists():
+            return
+        from aar.config.approvals import SavedApprovals  # most users have none
+
+        cwd = self.handle.cwd
+        for rule in await trio.to_thread.run_sync(SavedApprovals(home).rules_for, cwd, abandon_on_cancel=True):
+            await self.handle.auto_approve(rule)
+
     async def start_over(self) -> str:
         """Go on in a new session with the same settings. Gives the id of the one that was left.
 
@@ -144,6 +155,7 @@ class Conversation:
         self.is_new = True
         if agent or mode:
             await self.begin_as(agent, mode)
+        await self.allow_what_is_kept()
         await self._sessions.close(left.session_id)
         return left.session_id
 
@@ -186,6 +198,7 @@ async def open_conversation(loaded: Loaded, flags: Flags, screen: Screen) -> Asy
         async with _told(runtime, screen):
             conversation = await _session(runtime.sessions, flags, cwd, plain, servers, roles)
             await _begin(conversation, loaded)
+            await conversation.allow_what_is_kept()
             await wait_for_servers(conversation.handle, servers)
         for problem in opening_problems(conversation.handle):
             complain(problem)

@@ -19,6 +19,7 @@ from aar.messages.kinds import bookmark
 from aar.revising import PastTurn, Undone, What, drop, exported, insert, redo, rename, turns_of, undo
 from aar.session_facts import facts_of
 from aar.transports.program.home import home_folder
+from aar.transports.terminal.approval_commands import APPROVALS
 from aar.transports.terminal.clipboard import copied
 from aar.transports.terminal.slash import Inputs, Reply, SlashCommand, SlashCommands, Table
 
@@ -261,5 +262,6 @@ SESSION = (
     SlashCommand(("export",), "FILE|clipboard", "Write the conversation to a file, or copy the answer.", _export),
     SlashCommand(("rename",), "[NAME]", "Name this session.", _rename),
     SlashCommand(("bookmark",), "LABEL", "Put a divider with a label into the conversation.", _bookmark),
+    *APPROVALS,
 )
 """For every interface in a terminal."""
