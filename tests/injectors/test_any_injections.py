@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aar.errors import ProviderUnavailable
@@ -104,6 +104,8 @@ async def prompted(provider: ScriptedProvider, injectors: Injectors) -> tuple[li
 
 @settings(max_examples=40)
 @given(speakers, answers)
+@example([(Timing.AFTER_RESPONSE, [Injection(role="system", content="said")])], ["text"])
+@example([(Timing.ON_ERROR, [OnErrorInjection(role="system", content="x", error=ErrorChange(skip=True))])], ["error"])
 def test_requests_stay_valid_and_turns_end(
     problems_of: Any, in_virtual_time: Any, several: Any, script: list[str]
 ) -> None:
