@@ -10,7 +10,6 @@ import json
 import logging
 import os
 from bisect import bisect_right
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ class Shared:
 async def share(home: Path, shared: Shared) -> None:
     """Until the session is closed. Where no socket can be had the log says so, and the session is not shared."""
     try:
-        listening = await trio.to_thread.run_sync(_listening, home, shared.info.session_id)
+        listening = await trio.to_thread.run_sync(Listening, home, shared.info.session_id)
     except (SessionInUse, StoreUnavailable) as error:
         logger.warning("%s", error)
         return
@@ -88,13 +87,6 @@ async def share(home: Path, shared: Shared) -> None:
                 scope.deadline = trio.current_time() + GOODBYE
     finally:
         listening.close()
-
-
-def _listening(home: Path, session_id: str) -> Listening:
-    found = Listening(home, session_id)
-    with suppress(OSError):
-        found.sweep()
-    return found
 
 
 async def _serve(listener: trio.SocketListener, shared: Shared, scope: trio.CancelScope) -> None:

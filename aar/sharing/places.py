@@ -10,7 +10,6 @@ import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ _HASHED = "-hashed" + SUFFIX
 BACKLOG = 16
 LONGEST_NAME = 48  # characters of a session id that stand in the name of its socket; a longer one is hashed
 LONGEST_PATH = 103  # bytes of a socket's address on every system that Aar knows
-LEFT_BEHIND = 24 * 3600.0  # seconds after which the socket of a process that was killed is removed by another one
+LEFT_BEHIND = 24 * 3600.0  # seconds after which the socket of a process that was killed is removed when somebody looks
 
 _IS_LINUX = sys.platform == "linux"
 _DARWIN_PEER = (0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED and the size of what it gives
@@ -52,6 +51,8 @@ def peer_of(stream: socket.socket | trio.socket.SocketType) -> Peer:
 def socket_name(session_id: str) -> str:
     """The file name of this session's socket."""
     if len(session_id) > LONGEST_NAME:
+        from hashlib import sha256  # which loads OpenSSL; ids that Aar makes are short
+
         return f"{sha256(session_id.encode()).hexdigest()[:32]}{_HASHED}"
     return session_id + SUFFIX
 
@@ -107,16 +108,6 @@ class Listening:
         folder, self._folder = self._folder, -1
         os.close(folder)
 
-    def sweep(self) -> None:
-        """Remove what processes that were killed left behind, a day later."""
-        late = time.time() - LEFT_BEHIND
-        for name in os.listdir(self._folder):
-            with contextlib.suppress(OSError):
-                found = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
-                is_old = stat.S_ISSOCK(found.st_mode) and found.st_mtime < late
-                if is_old and not _answers(self._folder, Path(), name):
-                    os.unlink(name, dir_fd=self._folder)
-
 
 def connected(home: Path, session_id: str) -> socket.socket | None:
     """A connection to the owner of this session, or `None` when no process of this user shares it.
@@ -138,7 +129,8 @@ def connected(home: Path, session_id: str) -> socket.socket | None:
 def live_sessions(home: Path, more: Iterable[str] = ()) -> set[str]:
     """The ids of the sessions that somebody shares. Waits for nobody.
 
-    Long ids, which are not in the names of their sockets, are found only among `more`.
+    What processes that were killed left behind is removed after a day. Long ids, which are not in the names of their
+    sockets, are found only among `more`.
     """
     path = home / RUN
     hashed = {socket_name(session_id): session_id for session_id in more}
@@ -146,10 +138,20 @@ def live_sessions(home: Path, more: Iterable[str] = ()) -> set[str]:
         with _opened(path) as folder:
             names = [name for name in os.listdir(folder) if name.endswith(SUFFIX) and not name.startswith(".")]
             live = [name for name in names if _answers(folder, path, name)]
+            _sweep(folder, set(names).difference(live))
     except OSError:
         return set()
     found = {hashed.get(name, "" if name.endswith(_HASHED) else name.removesuffix(SUFFIX)) for name in live}
     return found - {""}
+
+
+def _sweep(folder: int, dead: Iterable[str]) -> None:
+    late = time.time() - LEFT_BEHIND
+    for name in dead:
+        with contextlib.suppress(OSError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISSOCK(found.st_mode) and found.st_mtime < late:
+                os.unlink(name, dir_fd=folder)
 
 
 # --- the folder ---------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ __all__ = [
     "EVENTS",
     "AskRequired",
     "AssistantDone",
+    "CallState",
     "CommandResult",
     "DisplayHintsChanged",
     "Flush",
