@@ -43,14 +43,15 @@ class _Place(NamedTuple):
 def patched(text: str, hunks: Sequence[Hunk]) -> str:
     """The text with all hunks applied; line ends stay as they are. Raises `ValueError` with all that does not fit."""
     lines = [_line(one) for one in _LINE.findall(text)]
+    texts = [line.text for line in lines]
     places: list[_Place] = []
     wrong: list[str] = []
     for number, hunk in enumerate(hunks, start=1):
         try:
-            places.append(_place([line.text for line in lines], hunk))
+            places.append(_place(texts, hunk))
         except ValueError as error:
             wrong.append(f"hunk {number}: {error}" if len(hunks) > 1 else str(error))
-    places.sort()
+    places.sort(key=lambda place: place[:2])
     if any(before.stop > after.start for before, after in pairwise(places)):
         wrong.append("two hunks change the same lines")
     if wrong:

@@ -164,6 +164,11 @@ def test_lines_are_found_by_what_they_say(hunks: list[Hunk], old: str, new: str)
             id="twice the same",
         ),
         pytest.param(
+            [hunk(" class Dog:", "+    kind = 1"), hunk("-class Dog:", "+class Wolf:")],
+            "two hunks change the same lines",
+            id="one keeps what the other takes away",
+        ),
+        pytest.param(
             [hunk("-?"), hunk("-class Bird:"), hunk("-!")],
             "hunk 1: the lines '?' are not in the file. Nothing in it is like them.\n"
             "hunk 3: the lines '!' are not in the file. Nothing in it is like them.",
