@@ -128,6 +128,17 @@ async def test_the_fifth_change_of_one_file_is_told(live, tools) -> None:
     assert texts(provider.requests[6])[1].startswith("a was changed 5 times in this turn.")
 
 
+async def test_a_patch_changes_every_file_that_it_names(live, tools) -> None:
+    tools.register("patch")(lambda patch: "patched")
+    provider = ScriptedProvider()
+    for number in range(5):
+        provider = provider.call("patch", patch=f"*** Update File: a\n*** Add File: b{number}\n*** Delete File: c")
+    async with live(provider.text("done"), with_("repeated_patch"), tools=tools) as session:
+        await session.prompt("go")
+    assert [len(texts(request)) - 1 for request in provider.requests] == [0, 0, 0, 0, 0, 1]
+    assert texts(provider.requests[5])[1].startswith("a was changed 5 times in this turn.")
+
+
 # --- reminders --------------------------------------------------------------------------------
 
 
