@@ -33,8 +33,11 @@ class Models:
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
         self.requests: list[tuple[str, Any]] = []
+        self.built: list[str] = []
 
     def __call__(self, config: ProviderConfig) -> ScriptedProvider:
+        self.built.append(config.model)
+
         def reply(request: Any) -> Any:
             self.requests.append((config.model, request))
             told = self.answers.get(config.model, f"I am {config.model}")
@@ -156,13 +159,18 @@ async def test_another_mode_rebuilds_what_follows_from_settings_and_nothing_else
     async with world.session() as (session, roles):
         await session.prompt("one")
         config, status = await session.configure({}), await session.status()
+        fold, records = session._journal.session, session.records()
         changed = (await roles.switch(session, "mode", "plan")).config
         after = await session.status()
         assert changed is not config
         assert changed.safety == config.safety
         kept = ("session_id", "state", "step_count", "input_tokens", "output_tokens", "cost", "queue_length")
         assert [getattr(after, name) for name in kept] == [getattr(status, name) for name in kept]
-        assert models.requests[0][0] == changed.resolve_provider().model
+        await session.prompt("two")
+        assert models.built == ["plain"]  # the model that was open stays open
+        assert session._journal.session is fold
+        assert all(now is then for now, then in zip(session.records(), records, strict=False))
+        assert models.newest[2] == "Only plan."
 
 
 async def test_an_agent_may_begin_in_a_mode_of_its_own(world, models):

@@ -131,6 +131,7 @@ async def test_each_flag_has_a_variable_that_the_flag_itself_goes_over(aar, plac
     assert (done.code, done.err.startswith("aar: Invalid value for AAR_FLAG_MAX_STEPS: ")) == (2, True)
 
 
+@pytest.mark.covers("AURA-71")
 async def test_tools_says_why_one_is_left_out(aar, roles):
     done = await aar("tools", "--agent", "reader", "--mode", "plan", "--set", "who=me")
     lines = {line.split()[0]: line for line in done.out.splitlines()}
