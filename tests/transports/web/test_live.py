@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import trio
 import aar
 from aar.errors import ConfigError
 from aar.messages.settings import AgentConfig, SafetyConfig
+from aar.safety.display import visible
 from aar.testing import ScriptedProvider
 from aar.transports.web import page_files
 from aar.transports.web.live import SILENCE
@@ -121,6 +123,20 @@ async def test_the_page_loads_nothing_from_elsewhere_and_runs_no_script_but_its_
 
 def test_the_script_is_small() -> None:
     assert len(page_files.page_file("/page/app.js").data) < LONGEST_SCRIPT
+
+
+def test_what_a_question_is_about_is_shown_with_its_hidden_characters() -> None:
+    """A command that reads otherwise than it runs must not get a yes. Browsers reorder text, and hide some of it."""
+    script = page_files.page_file("/page/app.js").data.decode()
+    question = script.partition("approval_requested(event)")[2].partition("questions.set")[0]
+    assert re.findall(r"(?:title|what)\.textContent = (\w+)\(", question) == ["visible", "visible"]
+    hidden = re.search(r"const HIDDEN = /(.*)/gu;", script)
+    assert hidden is not None
+    named = {"Cc", "Cf", "Zl", "Zp"}
+    assert named == set(re.findall(r"\\p\{(\w+)\}", hidden[1]))
+    others = re.compile(re.sub(r"\\p\{\w+\}", "", hidden[1]))
+    unseen = [one for one in map(chr, [*range(0x3200), *range(0xFE00, 0x10000)]) if visible(one) != one]
+    assert [one for one in unseen if unicodedata.category(one) not in {*named, "Cn"} and not others.match(one)] == []
 
 
 async def test_every_event_that_the_page_shows_is_one_that_there_is() -> None:

@@ -37,6 +37,12 @@ function add(kind, text = "", tag = "div") {
   return made;
 }
 
+const HIDDEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0d\uffa0]/gu;
+
+function visible(text) { // what a person decides on must not be reordered or hidden
+  return text.replace(HIDDEN, (one) => `\\u{${one.codePointAt(0).toString(16)}}`);
+}
+
 function fail(error) {
   if (error.status === 401) { $("door").hidden = false; $("say").hidden = true; $("key").focus(); }
   else add("note failed", error.message || String(error));
@@ -84,8 +90,8 @@ const show = {
   approval_requested(event) {
     const made = add("question", "", "section"), what = document.createElement("pre");
     const title = document.createElement("strong");
-    title.textContent = `May ${event.tool_name} run? ${event.reason || ""}`;
-    what.textContent = JSON.stringify(event.arguments, null, 1);
+    title.textContent = visible(`May ${event.tool_name} run? ${event.reason || ""}`);
+    what.textContent = visible(JSON.stringify(event.arguments, null, 1));
     made.append(title, what);
     for (const [decision, label] of [["allow", "Allow"], ["allow_always", "Always"], ["deny", "Deny"]]) {
       const button = document.createElement("button");
