@@ -26,6 +26,7 @@ __all__ = ["hooks_of_shell"]
 
 OUTPUT_LIMIT = 20_000  # characters of what a hook writes
 BLOCKS = 2  # the exit code that stops a call
+MOST_TOLD = 64  # calls for which something is kept to be told; those that were cancelled never ask for it
 MARGIN = 2.0  # seconds that a hook has beside its own limit, to be started and ended
 
 
@@ -67,6 +68,8 @@ class _Around:
                 return Block(said.refusal)
             if said.message:
                 self._told.setdefault(call.tool_call_id, []).append(said.message)
+                if len(self._told) > MOST_TOLD:
+                    del self._told[next(iter(self._told))]
         return None
 
     async def after(self, call: ToolCall, outcome: ToolOutcome) -> ToolOutcome:

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 import trio
 
+from aar.actors import shell_hooks
 from aar.errors import InvalidSetting
-from aar.messages.events import ToolResult
+from aar.messages.events import ToolCall, ToolResult
 from aar.messages.settings import AgentConfig
+from aar.messages.tools import ToolOutcome
+from aar.processes.guard import open_guard
 from aar.testing import ScriptedProvider, facts_of
 from aar.tools.registry import ToolRegistry
 
@@ -150,3 +153,17 @@ async def test_settings_that_are_changed_in_a_session_bring_no_hooks(live, tools
         await session.configure({"shell_hooks": {"a": {"event": "pre", "command": f"touch {tmp_path}/ran"}}})
         await session.prompt("go")
     assert "ran" not in os.listdir(tmp_path)
+
+
+async def test_what_was_to_be_told_of_calls_that_were_cancelled_is_forgotten_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell_hooks, "MOST_TOLD", 1)
+    said = {"check": {"event": "pre", "command": """echo '{"message": "careful"}'"""}}
+    async with open_guard():
+        around = shell_hooks.hooks_of_shell(said, AgentConfig, session_id="s", cwd=str(tmp_path))
+        calls = [ToolCall(tool_call_id=name, tool_name="echo", arguments={}) for name in "ab"]
+        for call in calls:
+            assert await around.before_tool_call[0](call) is None
+        told = [await around.after_tool_call[0](call, ToolOutcome("out", duration_ms=1.0)) for call in calls]
+    assert [one.output for one in told if one is not None] == ["out", "out\n[check] careful"]
