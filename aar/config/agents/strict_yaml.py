@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import yaml  # type: ignore[import-untyped, unused-ignore]
+import yaml
 
 from aar.errors import ConfigError
 
