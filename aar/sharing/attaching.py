@@ -110,8 +110,10 @@ class _Owner:
                 if found is None:
                     break
                 farewell = await self._take(found) or farewell
-        except (trio.BrokenResourceError, ProtocolError) as error:
-            farewell = str(error) if isinstance(error, ProtocolError) else farewell
+        except trio.BrokenResourceError:
+            pass  # it was killed
+        except (ProtocolError, KeyError, TypeError, ValueError):  # the last one: messages that are none, too
+            farewell = "The process that owns the session speaks as another version of Aar does."
         finally:
             session.farewell = self._lost = farewell
             self._replica.close()

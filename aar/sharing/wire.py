@@ -93,11 +93,13 @@ def command_of(data: Any, session_id: str) -> Shareable:
         command = _commands().validate_python(data)
     except ValidationError as error:
         first = error.errors()[0]
-        kinds = {item["type"] for item in error.errors()}
+        if first["type"] == "union_tag_invalid":
+            kind = str(data["type"])[:50]
+            raise UnknownMessage(f"{kind!r} cannot be asked for from another process: only the owner can") from error
+        if not first["loc"]:
+            raise UnknownMessage("a message is an object with a type, such as get_status") from error
         where = ".".join(str(part) for part in first["loc"])
-        text = f"{where}: {first['msg']}" if where else str(first["msg"])
-        unknown = kinds & {"union_tag_invalid", "union_tag_not_found", "model_attributes_type"}
-        raise (UnknownMessage if unknown else InvalidMessage)(text[:500]) from error
+        raise InvalidMessage(f"{where}: {first['msg']}"[:500]) from error
     if isinstance(command, Attend | Decide):
         command = command.model_copy(update={"session_id": session_id})
     if isinstance(command, Decide | AutoApprove | Revoke):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
-from aar.errors import ActorStopped, InvalidSetting, SessionInUse, SessionNotFound, StoreUnavailable
+from aar.errors import ActorStopped, InvalidSetting, ProtocolError, SessionInUse, SessionNotFound, StoreUnavailable
 from aar.messages.events import ApprovalRequested, ApprovalResolved, StreamChunk, TurnEnded, UserMessage
 from aar.messages.settings import AgentConfig, SafetyConfig
 from aar.sharing.attaching import attached
+from aar.sharing.frames import frame
 from aar.sharing.places import Listening
 from aar.testing import ScriptedProvider, facts_of
 
@@ -214,3 +217,62 @@ async def test_an_owner_that_does_not_answer_is_told(autojump_clock, tmp_path) -
         async with attached(tmp_path, "abc"):
             raise AssertionError
     listening.close()
+
+
+async def owned_by(home: Path, *answers: bytes) -> None:
+    """Somebody who listens as an owner does, and says this to whoever comes."""
+    listening = Listening(home, "abc")
+    listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening.socket))
+    try:
+        async with listener, await listener.accept() as stream:
+            await stream.receive_some()
+            for answer in answers:
+                await stream.send_all(answer)
+            await trio.sleep_forever()
+    finally:
+        listening.close()
+
+
+def welcome(**more: Any) -> bytes:
+    info = {"session_id": "abc", "cwd": "/"}
+    return frame("welcome", **{"version": 1, "pid": 7, "session": info, "header": {}, "seq": 0, **more})
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (frame("error", message="not you"), "Cannot attach to session abc: not you."),
+        (b"garbage\n", "frame 1 is not a line of JSON"),
+        (frame("welcome"), "does not speak as this Aar does"),
+        (welcome(seq="x"), "does not speak as this Aar does"),
+    ],
+)
+async def test_an_owner_that_is_none_is_refused(autojump_clock, nursery, tmp_path, answer, told) -> None:
+    nursery.start_soon(owned_by, tmp_path, answer)
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    with pytest.raises(ProtocolError, match=told):
+        async with attached(tmp_path, "abc"):
+            pass
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"garbage\n",
+        frame("record", seq=1),
+        frame("record", seq=1, turn_id="", event={"type": "sung"}),
+        frame("answer", id="x"),
+        frame("header", header=7),
+    ],
+)
+async def test_an_owner_that_says_what_nobody_understands_is_left(autojump_clock, nursery, tmp_path, told) -> None:
+    nursery.start_soon(owned_by, tmp_path, welcome(), told)
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    async with attached(tmp_path, "abc") as found:
+        with found.handle.follow() as records:
+            assert [record async for record in records] == []
+        assert found.farewell == "The process that owns the session speaks as another version of Aar does."
+        with pytest.raises(ActorStopped, match="another version"):
+            await found.handle.status()
+    nursery.cancel_scope.cancel()

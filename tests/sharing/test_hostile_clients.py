@@ -52,10 +52,11 @@ async def test_a_frame_that_is_none_gets_a_clear_error_and_the_next_one_is_read(
 @pytest.mark.parametrize(
     ("message", "error", "told"),
     [
-        (None, "UnknownMessage", ""),
-        ({}, "UnknownMessage", "Unable to extract tag"),
-        ({"type": "adopt", "facts": []}, "UnknownMessage", "adopt"),
-        ({"type": "open_session", "cwd": "/"}, "UnknownMessage", "open_session"),
+        (None, "UnknownMessage", "a message is an object with a type"),
+        ({}, "UnknownMessage", "a message is an object with a type"),
+        ({"type": ["x"]}, "UnknownMessage", "cannot be asked for from another process"),
+        ({"type": "adopt", "facts": []}, "UnknownMessage", "'adopt' cannot be asked for from another process"),
+        ({"type": "open_session", "cwd": "/"}, "UnknownMessage", "'open_session' cannot be asked for"),
         ({"type": "steer"}, "InvalidMessage", "content: Field required"),
         ({"type": "steer", "content": "x", "more": 1}, "InvalidMessage", "more: Extra inputs are not permitted"),
         ({"type": "prompt", "content": 7}, "InvalidMessage", "content: Input should be a valid string"),
