@@ -67,7 +67,7 @@ class Casting:
         if not agent and not mode:
             return
         try:
-            change = await self._of(handle).begin(handle, str(agent or ""), str(mode or "") or None)
+            change = await self._of(handle).begin(handle, str(agent or ""), str(mode or ""))
             self._remarks[handle.session_id] = change.remarks
         except ConfigError as error:
             await handle.configure({"agent": "", "mode": ""})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 
@@ -224,17 +224,24 @@ def _roles(loaded: Loaded, config: AgentConfig, flags: Flags, cwd: str) -> Roles
 
 
 async def _begin(conversation: Conversation, loaded: Loaded) -> None:
-    """The agent and mode that the flags or settings name; without those, the ones that a resumed session had."""
-    if loaded.plain is not None:
-        await conversation.begin_as(loaded.config.agent, loaded.config.mode)
-    elif not conversation.is_new:
-        told = conversation.handle.metadata
-        if told.get("agent") or told.get("mode"):
-            try:
-                await conversation.begin_as(str(told.get("agent") or ""), str(told.get("mode") or ""))
-            except ConfigError as error:
-                complain(f"{error}\nThe session goes on without the agent and the mode that it had.")
-                await conversation.handle.configure({"agent": "", "mode": ""})
+    """The agent and mode that flags name, else those that a resumed session had, else those of the settings."""
+    told = {} if conversation.is_new else conversation.handle.metadata
+    agent, mode = (_name(key, loaded, told) for key in ("agent", "mode"))
+    if not agent and not mode and not told.get("agent") and not told.get("mode"):
+        return
+    try:
+        await conversation.begin_as(agent, mode)
+    except ConfigError as error:
+        if conversation.is_new or "flag" in (loaded.origins["agent"], loaded.origins["mode"]):
+            raise
+        complain(f"{error}\nThe session goes on without the agent and the mode that it had.")
+        await conversation.handle.configure({"agent": "", "mode": ""})
+
+
+def _name(key: Literal["agent", "mode"], loaded: Loaded, told: Mapping[str, Any]) -> str:
+    wanted = loaded.config.agent if key == "agent" else loaded.config.mode
+    is_chosen = loaded.origins[key] == "flag" or (key == "mode" and wanted and loaded.origins["agent"] == "flag")
+    return wanted if is_chosen or key not in told else str(told[key] or "")
 
 
 async def _session(

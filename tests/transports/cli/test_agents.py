@@ -60,6 +60,28 @@ async def test_a_session_that_is_resumed_goes_on_as_the_same_agent(aar, model, f
     assert "for you." in prompt_of(model.requests[1])
 
 
+@pytest.mark.parametrize(
+    ("words", "has", "lacks"),
+    [
+        ([], {"read_file"}, {"grep", "find_files", "bash"}),
+        (["--mode", "none"], {"read_file", "grep"}, {"find_files", "bash"}),
+        (["--agent", "other"], {"read_file", "find_files"}, {"grep", "bash"}),
+        (["--agent", "none"], {"read_file", "bash"}, {"grep"}),
+        (["--agent", "none", "--mode", "none"], {"read_file", "grep", "bash"}, set()),
+    ],
+)
+async def test_a_flag_changes_what_a_resumed_session_was_and_leaves_the_rest(
+    aar, model, flags, roles, place, words, has, lacks
+):
+    place.configure(agent="other")
+    roles("agents/other.md", "---\ntools: {only: [read_file, grep, find_files]}\n---\n")
+    model.says("done")
+    await aar("run", "one", "--agent", "reader", "--mode", "plan", "--set", "who=me", *flags)
+    await aar("run", "two", "--continue", *words, "--set", "who=you", *flags)
+    found = set(tools_of(model.requests[1]))
+    assert (has - found, lacks & found) == (set(), set())
+
+
 async def test_a_resumed_session_whose_agent_is_gone_goes_on_without(aar, model, flags, roles, place):
     model.says("done")
     await aar("run", "one", "--agent", "reader", "--set", "who=me", *flags)
