@@ -126,7 +126,7 @@ async def _say(handle: SessionHandle, prompt: str, task: Task) -> None:
     if prompt.startswith("!"):
         await _run(handle, prompt[1:].strip())
         return
-    stop = (await handle.prompt(prompt)).stop
+    stop = (await handle.run(prompt)).stop  # a turn of ours: it ends when we are cancelled, before the last words
     if stop in ("end_turn", "max_tokens") or (stop == "max_steps" and task.on_max_steps == "continue"):
         return
     raise _Failed(f"a turn ended with {stop}")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from aar.client import Sessions
 from aar.errors import ProviderUnauthorized
@@ -132,3 +134,18 @@ async def test_a_folder_that_is_not_there_is_a_problem(opened: Opened, project: 
     async with opened(ScriptedProvider()) as sessions:
         outcome = await run_task(Task(name="t", prompts=("!pwd",), folder="nosuch"), sessions, str(project))
         assert outcome.problem
+
+
+@pytest.mark.parametrize("last", ["echo finally >> log", "echo finally >> log; exit 3"])
+async def test_a_task_that_is_cancelled_ends_its_turn_and_says_its_last_words(
+    opened: Opened, project: Path, last: str
+) -> None:
+    provider = ScriptedProvider().hang("thinking")
+    task = Task(name="t", prompts=("a",), finally_=(last,), retries=2)
+    async with opened(provider) as sessions, trio.open_nursery() as nursery:
+        nursery.start_soon(run_task, task, sessions, str(project))
+        while not provider.requests:
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert (project / "log").read_text().split() == ["finally"]
+    assert len(provider.requests) == 1
