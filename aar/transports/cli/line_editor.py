@@ -239,16 +239,25 @@ def _place(text: str, width: int) -> tuple[int, int]:
 
 
 def _rows(text: str, width: int) -> list[str]:
-    """The rows that this text takes, the last of which may be empty."""
+    """The rows that this text takes, the last of which may be empty. Quick where every character has one column."""
+    rows: list[str] = []
+    for line in text.split("\n"):
+        if line.isascii():
+            rows += [line[at : at + width] for at in range(0, len(line) or 1, width)]
+        else:
+            rows += _folded(line, width)
+    return rows
+
+
+def _folded(line: str, width: int) -> list[str]:
     rows, column = [""], 0
-    for character in text:
+    for character in line:
         wide = _columns(character)
-        if character == "\n" or column + wide > width:
+        if column + wide > width:
             rows.append("")
             column = 0
-        if character != "\n":
-            rows[-1] += character
-            column += wide
+        rows[-1] += character
+        column += wide
     return rows
 
 

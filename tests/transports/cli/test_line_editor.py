@@ -6,6 +6,10 @@ import signal
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aar.transports.cli.line_editor import _columns, _rows
 
 UP, LEFT = "\x1b[A", "\x1b[D"
 PASTE, END = "\x1b[200~", "\x1b[201~"
@@ -197,3 +201,11 @@ async def test_tab_adds_what_a_directive_may_go_on_with(terminal, model, flags, 
         await screen.type("\x04")
         assert await screen.end() == 0
     assert said(model) == ["shop.txt now\tthen", "@Pa"]
+
+
+@given(st.text(alphabet="ab \n漢\u0301é", max_size=30), st.integers(2, 9))
+def test_rows_hold_the_whole_text_and_none_is_wider_than_the_terminal(text, width) -> None:
+    rows = _rows(text, width)
+    assert "".join(rows) == text.replace("\n", "")
+    assert all(sum(map(_columns, row)) <= width for row in rows)
+    assert _rows("a" * width + "\n\nb", width) == ["a" * width, "", "b"]
