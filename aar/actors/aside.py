@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from aar.actors.closing import withdrawn_questions
+from aar.actors.closing import ASIDE, withdrawn_questions
 from aar.actors.outbox import Outbox
 from aar.actors.tool_call import run_call
 from aar.actors.workbench import Progress, Workbench
@@ -20,7 +20,7 @@ from aar.errors import AarError, SessionError, ToolError
 from aar.kernel import Envelope
 from aar.kernel.alone import errors_alone
 from aar.messages.base import new_call_id
-from aar.messages.events import Event, Notice, ToolCall, ToolOutput, ToolResult, ToolStarted
+from aar.messages.events import ApprovalRequested, Event, Notice, ToolCall, ToolOutput, ToolResult, ToolStarted
 from aar.messages.session import CommandReply
 from aar.safety.commands import redact
 
@@ -84,8 +84,12 @@ class _Outbox(Outbox):
         self._notice = Notice(kind="aside", text=f"Running beside the conversation: {redact(command)}")
 
     async def put(self, *events: Event) -> None:
-        told = [self._notice if isinstance(event, ToolStarted) else event for event in events]
-        await super().put(*(event for event in told if not isinstance(event, ToolOutput)))
+        await super().put(*(self._told(event) for event in events if not isinstance(event, ToolOutput)))
+
+    def _told(self, event: Event) -> Event:
+        if isinstance(event, ApprovalRequested):  # a turn that ends does not take it back
+            return event.model_copy(update={"data": {**event.data, ASIDE: True}})
+        return self._notice if isinstance(event, ToolStarted) else event
 
 
 async def _cancel_when_set(event: trio.Event, scope: trio.CancelScope) -> None:

@@ -20,9 +20,11 @@ from aar.messages.events import (
     TurnStop,
 )
 
-__all__ = ["INTERRUPTED", "as_event", "close_turn", "partial_answer", "repair", "withdrawn_questions"]
+__all__ = ["ASIDE", "INTERRUPTED", "as_event", "close_turn", "partial_answer", "repair", "withdrawn_questions"]
 
 INTERRUPTED = "Run interrupted"
+ASIDE = "aside"
+"""Marks a question about a command beside the conversation."""
 
 _CUT: dict[str, StopReason] = {
     "cancelled": StopReason.CANCELLED,
@@ -31,16 +33,19 @@ _CUT: dict[str, StopReason] = {
 }
 
 
-async def repair(journal: Journal) -> None:
-    """Close a turn that a crash or a kill left open, so that the conversation can go on."""
+async def repair(journal: Journal, *, is_alone: bool = True) -> None:
+    """Close a turn that a crash or a kill left open, so that the conversation can go on.
+
+    When it `is_alone` nobody waits for an answer to a question about a command beside the conversation, either.
+    """
     await journal.flush()
     if not (journal.session.turn_id or journal.session.open_calls):
-        if journal.session.open_questions:  # about a command beside the conversation
+        if is_alone and journal.session.open_questions:
             await journal.append(*withdrawn_questions(journal.session))
         return
     results = cut_results(journal.session, "Run interrupted before this tool call was finished.")
     error = ErrorEvent(message=INTERRUPTED, recoverable=True)
-    questions = withdrawn_questions(journal.session)
+    questions = withdrawn_questions(journal.session, of_asides=is_alone)
     await journal.append(*questions, *results, error, TurnEnded(stop="interrupted"), sync=True, header=True)
 
 
@@ -51,7 +56,7 @@ async def close_turn(journal: Journal, stop: TurnStop, error: ErrorEvent | None,
     if progress.is_streaming:
         journal.hint(StreamChunk(finished=True))
     facts += partial_answer(progress, _CUT.get(stop, StopReason.ERROR))
-    facts += withdrawn_questions(journal.session)
+    facts += withdrawn_questions(journal.session, of_asides=False)
     for result in cut_results(journal.session, _cut_reason(stop), progress.said):
         facts.append(progress.done.get(result.tool_call_id, result))
     if error is not None:
@@ -72,11 +77,15 @@ def partial_answer(progress: Progress, stop: StopReason) -> list[Event]:
     return facts
 
 
-def withdrawn_questions(session: Session) -> list[ApprovalResolved]:
-    """For every question that nobody answered: other clients still show it."""
+def withdrawn_questions(session: Session, *, of_asides: bool = True) -> list[ApprovalResolved]:
+    """For every question that nobody answered: other clients still show it.
+
+    Those about commands beside the conversation may go on waiting when a turn ends.
+    """
     return [
         ApprovalResolved(tool_call_id=call_id, tool_name=question.tool_name, decision="withdrawn", by="turn")
         for call_id, question in session.open_questions.items()
+        if of_asides or not question.data.get(ASIDE)
     ]
 
 

@@ -86,7 +86,7 @@ async def _open(bench: Workbench, turn: RunningTurn) -> None:
         logger.warning("a before_user_message hook failed", exc_info=error)
     finally:
         with trio.CancelScope(shield=True):
-            await repair(journal)  # only after a failed write can there be anything to do
+            await repair(journal, is_alone=False)  # only after a failed write can there be anything to do
             facts = [TurnStarted()] if prompt.goes_on else [TurnStarted(data=kept), said, *notices]
             await journal.append(*facts, turn_id=prompt.turn_id)
         turn.is_on_record = True

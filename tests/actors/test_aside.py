@@ -75,6 +75,23 @@ async def test_it_is_asked_about_as_the_model_would_be(live, until) -> None:
         assert said == ["yes\n"]
 
 
+async def test_a_turn_that_comes_and_goes_leaves_its_question_open(live, until) -> None:
+    """Somebody else may say something meanwhile: the command still waits for an answer, which has to be seen."""
+    async with live(ScriptedProvider().text("hi"), settings({})) as session, session.attend():
+        said: list[str] = []
+
+        async def ask() -> None:
+            said.append(await session.run_shell("echo yes"))
+
+        async with trio.open_nursery() as asking:
+            asking.start_soon(ask)
+            question = (await until(session, ApprovalRequested)).event
+            await session.prompt("go")
+            assert not [fact for fact in facts_of(session) if isinstance(fact, ApprovalResolved)]
+            assert await session.decide(question.tool_call_id, "allow")
+        assert said == ["yes\n"]
+
+
 async def test_a_question_is_taken_back_when_its_asker_leaves(live, until) -> None:
     async with live(ScriptedProvider(), settings({})) as session, session.attend():
         async with trio.open_nursery() as nursery:
