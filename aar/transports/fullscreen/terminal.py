@@ -55,6 +55,7 @@ class Terminal:
 
     def __init__(self, read: int = 0, write: int = 1) -> None:
         """Other descriptors than those of the standard streams are for tests."""
+        urwid.set_encoding("utf-8")  # as `_Sheet` writes it; in others urwid lays out signs that it cannot draw
         self.pastes: deque[str] = deque(maxlen=100)
         self._sheet = _Sheet(write)
         self.screen: urwid.display.BaseScreen = _Screen(_Sheet(read), self._sheet, self.pastes)

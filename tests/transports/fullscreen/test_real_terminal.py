@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 import trio
+import urwid
 
 from aar.errors import ClientGone
 from aar.transports.fullscreen import terminal as module
@@ -106,3 +107,10 @@ async def test_a_ctrl_s_that_was_typed_before_the_screen_was_there_stops_nothing
     assert terminal.screen.get_available_raw_input() == [0x13]
     terminal.restore()
     assert b"seen" in os.read(pair.far, 65_536)
+
+
+def test_what_is_drawn_is_utf_8_whatever_the_locale_says(pair) -> None:
+    urwid.set_encoding("ascii")
+    Terminal(pair.near, pair.near)
+    canvas = urwid.Text("漢 é 👩‍👩‍👧 שלום").render((6,))
+    assert next(iter(canvas.content()))[0][2].decode().startswith("漢 é")
