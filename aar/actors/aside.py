@@ -12,13 +12,14 @@ from typing import Any
 
 import trio
 
-from aar.actors.closing import ASIDE, withdrawn_questions
+from aar.actors.closing import withdrawn_questions
 from aar.actors.outbox import Outbox
 from aar.actors.tool_call import run_call
 from aar.actors.workbench import Progress, Workbench
 from aar.errors import AarError, SessionError, ToolError
 from aar.kernel import Envelope
 from aar.kernel.alone import errors_alone
+from aar.messages.approvals import ASIDE
 from aar.messages.base import new_call_id
 from aar.messages.events import ApprovalRequested, Event, Notice, ToolCall, ToolOutput, ToolResult, ToolStarted
 from aar.messages.session import CommandReply

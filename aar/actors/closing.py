@@ -8,6 +8,7 @@ from aar.actors.workbench import Progress
 from aar.errors import AarError
 from aar.journal.journal import Journal
 from aar.journal.state import Session, cut_results
+from aar.messages.approvals import ASIDE
 from aar.messages.events import (
     ApprovalResolved,
     AssistantMessage,
@@ -20,11 +21,9 @@ from aar.messages.events import (
     TurnStop,
 )
 
-__all__ = ["ASIDE", "INTERRUPTED", "as_event", "close_turn", "partial_answer", "repair", "withdrawn_questions"]
+__all__ = ["INTERRUPTED", "as_event", "close_turn", "partial_answer", "repair", "withdrawn_questions"]
 
 INTERRUPTED = "Run interrupted"
-ASIDE = "aside"
-"""Marks a question about a command beside the conversation."""
 
 _CUT: dict[str, StopReason] = {
     "cancelled": StopReason.CANCELLED,

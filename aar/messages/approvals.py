@@ -4,7 +4,10 @@ from typing import Any, Literal
 
 from aar.messages.base import Command, Message, Request
 
-__all__ = ["AskApproval", "ApprovalsCommand", "Attend", "Decide", "Decision", "DecisionName"]
+__all__ = ["ASIDE", "AskApproval", "ApprovalsCommand", "Attend", "Decide", "Decision", "DecisionName"]
+
+ASIDE = "aside"
+"""Stands in the `data` of a question about a command beside the conversation, which outlives turns."""
 
 DecisionName = Literal["allow", "allow_always", "deny", "deny_always"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import trio
 
 from aar.client import SessionHandle
 from aar.display import one_line
-from aar.messages.approvals import DecisionName
+from aar.messages.approvals import ASIDE, DecisionName
 from aar.messages.events import ApprovalRequested, ApprovalResolved, Event, TurnEnded
 from aar.transports.cli.lines import Lines
 from aar.transports.cli.look import look_for
@@ -32,6 +32,7 @@ class Approver:
         self._lines = lines
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
         self._open: dict[str, trio.CancelScope] = {}
+        self._asides: set[str] = set()
         self._turn = trio.Lock()
         self._is_reading = False
         self._shown = ""  # the question that was put last
@@ -56,20 +57,23 @@ class Approver:
             nursery.start_soon(self._handle.decide, event.tool_call_id, "allow")
         elif isinstance(event, ApprovalRequested) and self.can_answer:
             scope = self._open[event.tool_call_id] = trio.CancelScope()
+            if event.data.get(ASIDE):  # it outlives the turn that somebody else may have begun
+                self._asides.add(event.tool_call_id)
             nursery.start_soon(self._ask, event, scope)
         elif isinstance(event, ApprovalResolved):
             if self._withdraw(event.tool_call_id) and event.tool_call_id == self._shown:
                 nursery.start_soon(self._tell_settled, event)
         elif isinstance(event, TurnEnded):
-            self.forget()
+            self.forget(but=self._asides)
 
-    def forget(self) -> None:
-        """Take all questions back."""
-        for call_id in list(self._open):
+    def forget(self, *, but: Collection[str] = ()) -> None:
+        """Take all questions back, but for those about these calls."""
+        for call_id in [call_id for call_id in self._open if call_id not in but]:
             self._withdraw(call_id)
 
     def _withdraw(self, call_id: str) -> bool:
         scope = self._open.pop(call_id, None)
+        self._asides.discard(call_id)
         if scope is not None:
             scope.cancel()
         return scope is not None
@@ -93,6 +97,7 @@ class Approver:
                 self._screen.typed_newline()
             decision = _ANSWERS.get((answer or "").strip().lower(), "deny")
             self._open.pop(question.tool_call_id, None)
+            self._asides.discard(question.tool_call_id)
             await self._handle.decide(question.tool_call_id, decision)
 
     async def _read(self) -> str | None:

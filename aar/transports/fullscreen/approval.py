@@ -13,7 +13,7 @@ import trio
 import urwid
 
 from aar.display import one_line
-from aar.messages.approvals import DecisionName
+from aar.messages.approvals import ASIDE, DecisionName
 from aar.messages.events import ApprovalRequested, ApprovalResolved, Recorded, TurnEnded
 from aar.transports.fullscreen.stage import Bar, Stage
 from aar.transports.terminal.arguments import described
@@ -197,7 +197,7 @@ class Approvals:
             case ApprovalResolved(tool_call_id=call_id):
                 self._open.pop(call_id, None)
             case TurnEnded():
-                self._open.clear()
+                self._open = {call_id: one for call_id, one in self._open.items() if one.data.get(ASIDE)}
             case _:
                 return
         self._show()

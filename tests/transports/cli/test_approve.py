@@ -5,7 +5,8 @@ import select
 
 import trio
 
-from aar.messages.events import ApprovalRequested, ApprovalResolved
+from aar.messages.approvals import ASIDE
+from aar.messages.events import ApprovalRequested, ApprovalResolved, TurnEnded
 from aar.testing import ScriptedProvider
 from aar.transports.cli.approve import QUESTION, Approver
 from aar.transports.cli.lines import Lines
@@ -21,6 +22,23 @@ async def test_a_question_that_was_settled_before_it_could_be_asked_is_not_asked
             approver.notice(ApprovalRequested(tool_call_id="a", tool_name="bash"), nursery)
             approver.notice(ApprovalResolved(tool_call_id="a", decision="deny", by="timeout"), nursery)
         assert select.select([ours], [], [], 0)[0] == []
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+async def test_a_question_about_a_command_beside_the_conversation_outlives_a_turn(live) -> None:
+    ours, theirs = os.openpty()
+    shown = b""
+    try:
+        async with live(ScriptedProvider()) as session, trio.open_nursery() as nursery:
+            approver = Approver(session, Screen(out=theirs, err=theirs), Lines(theirs))
+            approver.notice(ApprovalRequested(tool_call_id="a", tool_name="bash", data={ASIDE: True}), nursery)
+            approver.notice(TurnEnded(stop="end_turn"), nursery)
+            while QUESTION.encode() not in shown:
+                await trio.lowlevel.wait_readable(ours)
+                shown += os.read(ours, 4096)
+            os.write(ours, b"y\n")
     finally:
         os.close(ours)
         os.close(theirs)

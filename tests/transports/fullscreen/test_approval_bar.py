@@ -8,6 +8,7 @@ import pytest
 import trio
 from urwid.testing import render_text
 
+from aar.messages.approvals import ASIDE
 from aar.messages.events import ApprovalRequested, ApprovalResolved, Recorded, ToolResult, TurnEnded
 from aar.messages.settings import AgentConfig
 from aar.testing import ScriptedProvider, facts_of, open_test_runtime
@@ -190,6 +191,15 @@ async def test_questions_go_with_their_turn_and_with_their_session(scene, leave)
     part = Approvals(scene)
     tell(part, question("c1"), question("c2"))
     leave(part)
+    assert scene.bar is None
+
+
+async def test_a_question_about_a_command_beside_the_conversation_outlives_a_turn(scene) -> None:
+    part = Approvals(scene)
+    tell(part, question("c1"), question("c2").model_copy(update={"data": {ASIDE: True}}))
+    tell(part, TurnEnded(stop="end_turn"))
+    assert drawn(scene.bar)[0] == "Approval required: bash"
+    tell(part, ApprovalResolved(tool_call_id="c2", decision="allow"))
     assert scene.bar is None
 
 

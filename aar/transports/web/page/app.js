@@ -56,7 +56,7 @@ const show = {
     run(Boolean(data.turn_id), data.state);
   },
   turn_started() { run(true, "running"); },
-  turn_ended(event) { run(false, event.stop); drop(); for (const id of [...questions.keys()]) settle(id, "over"); },
+  turn_ended(event) { run(false, event.stop); drop(); endQuestions(); },
   user_message(event) { if (event.data.kind !== "internal") add("user", event.data.said || event.content || "[media]"); },
   stream_chunk(event) {
     if (event.reasoning_text) (thought ??= add("thought")).textContent += event.reasoning_text;
@@ -99,6 +99,7 @@ const show = {
       button.onclick = () => ask(`sessions/${session.id}/decide`, { tool_call_id: event.tool_call_id, decision }).catch(fail);
       made.append(button);
     }
+    made.outlives = Boolean(event.data.aside);
     questions.set(event.tool_call_id, made);
     talk.scrollTop = talk.scrollHeight;
   },
@@ -118,6 +119,10 @@ function settle(id, how) {
   for (const button of made.querySelectorAll("button")) button.remove();
   made.append(how);
   questions.delete(id);
+}
+
+function endQuestions() { // those about commands beside the conversation outlive the turn
+  for (const [id, made] of [...questions]) if (!made.outlives) settle(id, "over");
 }
 
 function drop() { // fragments whose whole does not come
