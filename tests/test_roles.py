@@ -284,6 +284,21 @@ async def test_the_next_agent_takes_over_with_all_it_brings_when_a_model_is_out_
         assert [model for model, _ in models.requests] == ["big", "small", "small", "plain", "plain"]
 
 
+async def test_rules_never_become_looser_because_a_model_is_out_of_reach(world, models):
+    fallbacks(world)
+    world.write("agents/third.md", "---\nsafety: {read_only: false, deny: [grep], auto: [bash]}\n---\nThird.")
+    for name in ("big", "small"):
+        models.answers[name] = failing(ProviderUnavailable("overloaded", status=529))
+    async with world.session() as (session, roles):
+        await roles.begin(session, "first")
+        config = await session.configure({"safety": {"read_only": True, "deny": ["bash:rm*"]}})
+        assert (await session.prompt("hi")).stop == "end_turn"
+        assert roles.in_force(session)[0] == "third"
+        after = (await session.configure({})).safety
+        assert (after.read_only, after.deny, after.auto) == (True, ["bash:rm*", "grep"], [])
+        assert after.allowed_paths == config.safety.allowed_paths
+
+
 @pytest.mark.covers("AURA-15")
 async def test_what_a_model_refuses_stays_refused(world, models):
     fallbacks(world)

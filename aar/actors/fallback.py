@@ -11,6 +11,7 @@ from typing import Any
 from aar.actors.configuring import apply_patch
 from aar.actors.workbench import Workbench
 from aar.errors import (
+    ConfigError,
     InvalidSetting,
     MissingPackage,
     ProviderError,
@@ -19,7 +20,7 @@ from aar.errors import (
     ProviderUnavailable,
 )
 from aar.messages.events import Notice
-from aar.messages.settings import AgentConfig
+from aar.messages.settings import AgentConfig, merge_settings
 from aar.providers.base import ended, explain
 
 __all__ = ["fall_back"]
@@ -67,13 +68,27 @@ async def _next_agent(bench: Workbench, error: ProviderError | InvalidSetting, r
         return False
     try:
         before = config.resolve_provider().label
-        after = await apply_patch(bench, {**patch, "agent": name, "fallback_agents": rest}, reason)
+        patch = {**patch, "agent": name, "fallback_agents": rest}
+        after = await apply_patch(bench, patch | {"safety": _no_looser(bench, patch)}, reason)
     except ValueError as refused:
         logger.warning("session %s cannot fall back to the agent %s: %s", bench.session_id, name, refused)
         return False
     text = f"{_why(error, before)} Going on with the agent {name} ({after.resolve_provider().label})."
     await bench.journal.append(Notice(kind="fallback", text=text, data={"agent": name}))
     return True
+
+
+def _no_looser(bench: Workbench, patch: dict[str, Any]) -> dict[str, Any]:
+    """The rules of the next agent under those in force: nobody has chosen it now, so it may not do more."""
+    from aar.config.agents.narrowing import stricter  # few sessions have such agents
+
+    now = bench.config.safety
+    wanted = bench.base.patched(merge_settings(bench.journal.session.patch, patch)).safety
+    try:
+        rules = stricter(now, wanted, bench.cwd)
+    except ConfigError:  # its paths are others
+        rules = now
+    return rules.model_dump(mode="json")
 
 
 def _why(error: ProviderError | InvalidSetting, label: str) -> str:

@@ -63,7 +63,7 @@ def stricter(one: SafetyConfig, other: SafetyConfig, cwd: str) -> SafetyConfig:
             **{key: getattr(one, key) or getattr(other, key) for key in _STRICTER},
             **{key: _joined(getattr(one, key), getattr(other, key)) for key in ("deny", "confirm", "denied_paths")},
             "auto": [rule for rule in one.auto if rule in other.auto],
-            "allowed_paths": _allowed_by_both(*(_placed(rules.allowed_paths, cwd) for rules in (one, other))),
+            "allowed_paths": _allowed_by_both(one.allowed_paths, other.allowed_paths, cwd),
             "sandbox": other.sandbox if one.sandbox.mode == "local" else one.sandbox,
         }
     )
@@ -73,23 +73,20 @@ def _joined(one: list[str], other: list[str]) -> list[str]:
     return list(dict.fromkeys([*one, *other]))
 
 
-def _placed(paths: list[str], cwd: str) -> list[str]:
-    return [path.replace("<cwd>", cwd.rstrip("/")) for path in paths]
-
-
-def _allowed_by_both(one: list[str], other: list[str]) -> list[str]:
+def _allowed_by_both(one: list[str], other: list[str], cwd: str) -> list[str]:
     """An empty list allows everything."""
-    if not one or not other:
+    if not one or not other or one == other:
         return one or other
-    inside = [path for path in other if any(_is_inside(path, folder) for folder in one)]
+    inside = [path for path in other if any(_is_inside(path, folder, cwd) for folder in one)]
     if len(inside) < len(other):
-        inside += [path for path in one if any(_is_inside(path, folder) for folder in other)]
+        inside += [path for path in one if any(_is_inside(path, folder, cwd) for folder in other)]
     if not inside:
         raise ConfigError(f"its allowed_paths {', '.join(other)} are not within those of the session")
     return list(dict.fromkeys(inside))
 
 
-def _is_inside(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str, cwd: str) -> bool:
+    path, folder = (name.replace("<cwd>", cwd.rstrip("/")) for name in (path, folder))
     beginning = folder.removesuffix("**")
     is_whole = beginning != folder and beginning.endswith("/") and not set(beginning) & set("*?[")
     return path == folder or (is_whole and path.startswith(beginning) and ".." not in path)
