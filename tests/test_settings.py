@@ -87,7 +87,7 @@ DEFAULTS: dict[str, Any] = {
         "log_all_commands": False,
         "acp_approval_timeout": 0.0,
     },
-    "tui": {"theme": "default", "layout": {}},
+    "tui": {"theme": "default", "layout": {}, "history": True, "keymap": "default", "keys": {}},
     "guardrails": {
         "max_tokens_recoveries": 2,
         "max_repeated_tool_steps": 3,

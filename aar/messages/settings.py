@@ -251,6 +251,9 @@ class SafetyConfig(Settings):
 class TuiConfig(Settings):
     theme: str = "default"
     layout: dict[str, Any] = {}
+    history: bool = True
+    keymap: Literal["default", "enter"] = "default"
+    keys: dict[str, str] = {}
 
 
 class GuardrailsConfig(Settings):

@@ -192,7 +192,7 @@ def test_unknown_keys_are_found_at_every_level() -> None:
 
 def test_a_key_like_no_other_is_told_with_what_is_known() -> None:
     (warning,) = unknown_settings({"tui": {"zzz": 1}}, "f")
-    assert warning == 'f: unknown setting "tui.zzz" is ignored. Known here: layout, theme.'
+    assert warning == 'f: unknown setting "tui.zzz" is ignored. Known here: history, keymap, keys, layout, theme.'
 
 
 def test_comments_by_underscore_and_a_schema_are_no_unknown_keys() -> None:

@@ -92,6 +92,15 @@ class EditedLine:
         """Whether keys are text for now."""
         return self._pasted is not None
 
+    def goes_back(self, key: str) -> bool:
+        """Whether this key brings the line before."""
+        return not self.is_pasting and _ACTIONS.get(key) is EditedLine.up
+
+    def put_before(self, history: Sequence[str]) -> None:
+        """Further lines, which are older than all others."""
+        self._versions[:0] = history
+        self._at += len(history)
+
     def put(self, start: int, text: str) -> None:
         """Let `text` stand in the place of what is between `start` and the cursor."""
         self.text = self.text[:start] + text + self.text[self.cursor :]

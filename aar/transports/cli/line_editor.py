@@ -24,7 +24,7 @@ from aar.transports.terminal.completing import Completion, common_beginning
 
 __all__ = ["LineEditor"]
 
-_KEPT = 500  # lines of history
+_KEPT = 1_000  # lines of history
 _SHOWN_CHOICES = 40  # of what may follow
 _LOCAL, _CHARACTERS = 3, 6  # places among the attributes of a terminal
 _MARKS_PASTES, _MARKS_NO_PASTES = "\x1b[?2004h", "\x1b[?2004l"
@@ -34,14 +34,23 @@ _SIGNALS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP, signal.SIGQUIT)
 Completer = Callable[[str], Awaitable[Completion | None]]
 """What may follow the text before the cursor, for the Tab key."""
 
+Older = Callable[[], Awaitable[Sequence[str]]]
+"""Lines from before the history, oldest first: asked for when somebody goes back for the first time."""
+
 
 class LineEditor:
     """For a terminal that can move its cursor. The history lives as long as this object and is written nowhere."""
 
     def __init__(
-        self, lines: Lines, screen: Screen, history: Sequence[str] = (), completer: Completer | None = None
+        self,
+        lines: Lines,
+        screen: Screen,
+        history: Sequence[str] = (),
+        completer: Completer | None = None,
+        older: Older | None = None,
     ) -> None:
         self._completer = completer
+        self._older = older
         self._lines = lines
         self._screen = screen
         self._history: list[str] = []
@@ -96,6 +105,8 @@ class LineEditor:
             for place, key in enumerate(keys):
                 if key == "\t" and not line.is_pasting and await self._complete(line, drawing):
                     continue
+                if self._older is not None and line.goes_back(key):
+                    await self._look_further_back(line, self._older)
                 pressed = line.press(key)
                 if pressed in (Pressed.ENTER, Pressed.END):
                     self._lines.put_back("".join(keys[place + 1 :]) + begun)
@@ -105,6 +116,13 @@ class LineEditor:
                     await drawing.clear()
             await drawing.draw()
         return Pressed.END
+
+    async def _look_further_back(self, line: EditedLine, older: Older) -> None:
+        known = set(self._history)
+        found = [text for text in await older() if text not in known][-_KEPT:]
+        self._older = None
+        self._history = [*found, *self._history][-_KEPT:]
+        line.put_before(found)
 
     async def _complete(self, line: EditedLine, drawing: _Drawing) -> bool:
         """Add what all choices have in common, or show them. Whether there was any."""

@@ -29,6 +29,7 @@ from aar.transports.program.sentences import sentence
 from aar.transports.terminal.attaching import with_files
 from aar.transports.terminal.completing import Completion, complete, names_in
 from aar.transports.terminal.expanding import has_directives, typed_prompt, words_about
+from aar.transports.terminal.history_file import history_file
 from aar.transports.terminal.slash import Effect, Inputs, Reply, SlashCommands
 
 __all__ = ["Face", "Talk"]
@@ -73,6 +74,7 @@ class Talk:
         self._face = face
         self._says_yes = says_yes
         self._lines = Lines()
+        self._typed = history_file(commands.config)
         self._editor = self._open_editor()
         self._has_left = False
 
@@ -104,6 +106,8 @@ class Talk:
         async with approver.attending():
             while handle is self._handle and not self._is_over:
                 line = await self._next_line(approver)
+                if line is not None and self._editor is not None and self._typed is not None:
+                    await self._typed.add(line)
                 if line is None:
                     self._has_left = True
                 elif line.strip().startswith("/"):
@@ -126,7 +130,8 @@ class Talk:
         """Only for people, on a terminal that can do more than print."""
         if not (self._lines.is_terminal and self._screen.is_live):
             return None
-        return LineEditor(self._lines, self._screen, _said(self._handle), self._completion)
+        older = self._typed.read if self._typed is not None else None
+        return LineEditor(self._lines, self._screen, _said(self._handle), self._completion, older)
 
     async def _completion(self, before: str) -> Completion | None:
         rule = reading_rule(self._conversation.config, self._handle.cwd)

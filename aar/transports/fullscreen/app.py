@@ -37,6 +37,7 @@ from aar.transports.fullscreen.thinking import Thinking
 from aar.transports.fullscreen.transcript import Transcript
 from aar.transports.fullscreen.view import View
 from aar.transports.program.sentences import sentence
+from aar.transports.terminal.history_file import HistoryFile
 from aar.transports.terminal.layout import Layout
 from aar.transports.terminal.slash import Effect, Reply, SlashCommands
 
@@ -59,6 +60,7 @@ class FullScreen:
         verbose: bool = False,
         says_yes: bool = False,
         layout: Layout = SHOWS_ALL,
+        typed: HistoryFile | None = None,
     ) -> None:
         self._commands = commands
         self._surface = surface
@@ -78,6 +80,7 @@ class FullScreen:
         if not layout.shows("reasoning"):
             self._board.show_thinking(False)
         self._history = History()
+        self._typed = typed
         self._prompts = Prompts(commands.conversation, self.tell)
         self._slash = Slash(commands, self._prompts, self, self._show_reply)
         self._frames = Frames(surface.send)
@@ -138,6 +141,8 @@ class FullScreen:
             self._nursery.start_soon(partial(trio.to_thread.run_sync, load, abandon_on_cancel=True))
             for part in self._parts:
                 self._nursery.start_soon(part.run)
+            if self._typed is not None:
+                self._nursery.start_soon(self._look_further_back, self._typed)
             await self._leaving.asked.wait()
             self._nursery.cancel_scope.cancel()
 
@@ -201,6 +206,9 @@ class FullScreen:
         if isinstance(event, UserMessage) and event.data.get("kind", "prompt") == "prompt" and not event.parts:
             self._history.add(str(event.data.get("said", event.content)))
 
+    async def _look_further_back(self, typed: HistoryFile) -> None:
+        self._history.add_older(await typed.read())
+
     def _renew(self) -> None:
         """Another session, or the same one with nothing said in it, from the beginning."""
         self._view.clear()
@@ -232,10 +240,13 @@ class FullScreen:
     # --- what is typed ---
 
     def _send(self) -> None:
-        text = self.input.take().strip()
+        typed = self.input.take()
+        text = typed.strip()
         if not text:
             return
         self._history.add(text)
+        if self._typed is not None:
+            self.start(self._typed.add, typed.rstrip())
         self.chat.port.to_end()
         if text.startswith("/") and "\n" not in text:
             self.tell(f"  > {text}", "prompt")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 __all__ = ["History"]
 
-LIMIT = 500
+LIMIT = 1_000
 """Entries that are kept."""
 
 
@@ -25,6 +25,14 @@ class History:
         if text.strip() and self._entries[-1:] != [text]:
             self._entries = [*self._entries[1 - LIMIT :], text]
         self._at, self._draft = len(self._entries), ""
+
+    def add_older(self, entries: Iterable[str]) -> None:
+        """Entries from before all others; what is there already comes once. Whoever looks back stays where they are."""
+        known = set(self._entries)
+        older = [text for text in entries if text not in known]
+        older = older[max(0, len(older) + len(self._entries) - LIMIT) :]
+        self._entries[:0] = older
+        self._at += len(older)
 
     def previous(self, current: str) -> str | None:
         """The entry before; `None` at the oldest. `current` is kept as the draft when this leaves it."""

@@ -14,6 +14,7 @@ from aar.transports.program.flags import Flags
 from aar.transports.program.home import home_folder
 from aar.transports.program.opening import open_conversation
 from aar.transports.program.screen import Screen
+from aar.transports.terminal.history_file import history_file
 from aar.transports.terminal.layout import layout_of
 from aar.transports.terminal.session_commands import SESSION
 from aar.transports.terminal.slash import FULL_SCREEN, SlashCommands
@@ -34,7 +35,15 @@ async def run_fullscreen(loaded: Loaded, flags: Flags) -> int:
     screen = Screen(out=1, err=1)
     async with open_leaving() as leaving, open_conversation(loaded, flags, screen) as conversation:
         commands = SlashCommands(conversation, (*FULL_SCREEN, *SESSION), themes=themes, theme=theme)
-        app = FullScreen(commands, Terminal(), leaving, verbose=flags.verbose, says_yes=flags.says_yes, layout=layout)
+        app = FullScreen(
+            commands,
+            Terminal(),
+            leaving,
+            verbose=flags.verbose,
+            says_yes=flags.says_yes,
+            layout=layout,
+            typed=history_file(commands.config),
+        )
         try:
             await app.run()
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from aar.transports.cli.line_editor import _columns, _rows
 
-UP, LEFT = "\x1b[A", "\x1b[D"
+UP, DOWN, LEFT = "\x1b[A", "\x1b[B", "\x1b[D"
 PASTE, END = "\x1b[200~", "\x1b[201~"
 
 
@@ -48,7 +49,46 @@ async def test_what_was_said_in_a_session_comes_back_with_it(terminal, aar, mode
         await screen.type("/quit\r")
         assert await screen.end() == 0
     assert said(model) == ["first", "first"]
-    assert not [file for file in place.home.rglob("*") if "history" in file.name]
+    assert typed_before(place) == ["first", "/quit"]
+
+
+def typed_before(place) -> list[str]:
+    return [json.loads(line)["text"] for line in (place.home / "history").read_text().splitlines()]
+
+
+@pytest.mark.covers("AURA-40")
+async def test_what_was_typed_in_another_chat_comes_back_and_so_does_the_draft(terminal, model, flags, place):
+    model.says("One.")
+    place.home.mkdir(exist_ok=True)
+    (place.home / "history").write_text('{"text": "older\\nstill"}\nnonsense\n{"text": "old"}\n')
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type(f"draft{UP}{UP}{DOWN}{DOWN}!")
+        await screen.until("draft!")
+        await screen.type(f"{UP}{UP}\r")
+        await screen.until("One.")
+        await screen.until("> ")
+        await screen.type(" /quit\r")
+        assert await screen.end() == 0
+    assert said(model) == ["older\nstill"]
+    assert json.loads((place.home / "history").read_text().splitlines()[-1]) == {"text": "older\nstill"}
+    assert (place.home / "history").stat().st_mode & 0o777 == 0o600
+
+
+async def test_without_the_setting_nothing_that_is_typed_is_kept_or_brought_back(terminal, model, flags, place):
+    model.says("One.")
+    place.home.mkdir(exist_ok=True)
+    (place.home / "config.json").write_text('{"tui": {"history": false}}')
+    (place.home / "history").write_text('{"text": "old"}\n')
+    async with terminal("chat", *flags) as screen:
+        await screen.until("> ")
+        await screen.type(f"{UP}new\r")
+        await screen.until("One.")
+        await screen.until("> ")
+        await screen.type("\x04")
+        assert await screen.end() == 0
+    assert said(model) == ["new"]
+    assert typed_before(place) == ["old"]
 
 
 async def test_a_line_that_was_typed_while_the_agent_worked_is_the_next_one(terminal, model, flags):
