@@ -16,6 +16,7 @@ from aar.messages.content import AudioBlock, ContentBlock, ImageBlock, ImageURL,
 __all__ = [
     "MAX_BYTES",
     "MAX_BYTES_TOGETHER",
+    "MayRead",
     "attach",
     "attached_kinds",
     "attachment_errors",

@@ -16,7 +16,7 @@ from aar.journal.views import Messages
 from aar.messages.events import Event, Notice
 from aar.snapshots import Change, Snapshots
 
-__all__ = ["PastTurn", "Undone", "drop", "exported", "insert", "redo", "rename", "turns_of", "undo"]
+__all__ = ["PastTurn", "Undone", "What", "drop", "exported", "insert", "redo", "rename", "turns_of", "undo"]
 
 What = Literal["both", "files", "messages"]
 

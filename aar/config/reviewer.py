@@ -10,7 +10,7 @@ from typing import Any, Literal
 from aar.config.unknown import nearest
 from aar.errors import InvalidSetting
 
-__all__ = ["Reviewer", "parse_reviewer"]
+__all__ = ["Mode", "Reviewer", "parse_reviewer"]
 
 Mode = Literal["off", "log", "block"]
 

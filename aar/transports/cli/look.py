@@ -13,7 +13,7 @@ from aar.transports.program.screen import Screen
 if TYPE_CHECKING:
     from aar.transports.terminal.slash import Table
 
-__all__ = ["Look", "look_for"]
+__all__ = ["DRAWN_LIMIT", "Look", "PlainLook", "look_for"]
 
 DRAWN_LIMIT = 20_000  # characters that are laid out; more would hold up everything else for seconds
 

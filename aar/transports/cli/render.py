@@ -29,7 +29,7 @@ from aar.transports.program.screen import Screen
 from aar.transports.program.sentences import badges, cut, for_people, told_error
 from aar.usage import format_tokens
 
-__all__ = ["AGAIN", "Drawing", "LineDrawing", "Renderer", "argument_text", "is_path"]
+__all__ = ["AGAIN", "LineDrawing", "Renderer", "argument_text", "is_path"]
 
 ARGUMENT_LIMIT = 200  # characters of an argument that are shown
 RESULT_LIMIT = 500  # characters of a result that are shown

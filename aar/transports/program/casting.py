@@ -12,7 +12,7 @@ from aar.roles import NOBODY, Places, Roles, resolve
 from aar.transports.program.flags import LogFlags, PromptFlags
 from aar.transports.program.home import home_folder
 
-__all__ = ["cast", "places_of", "roles_of"]
+__all__ = ["CLEAN", "cast", "places_of", "roles_of"]
 
 CLEAN = {"agent": "", "mode": ""}
 
