@@ -130,16 +130,16 @@ async def open_runtime(
     if not trio.lowlevel.in_trio_run():
         raise RuntimeError(NO_TRIO)
     check_given(config, provider, tools)
-    config, home, journals = config or AgentConfig(), home or aar_home(), Journals()
+    config, home = config or AgentConfig(), home or aar_home()
     async with _open_ground(build_provider) as ground:
-        supervisor, registry = ground.supervisor, ground.registry
+        supervisor = ground.supervisor
         with _Extending(home, supervisor) if extensions else nullcontext() as extending:
             desk = supervisor.start(Child("approvals", approvals, restart=Restart.PERMANENT, capacity=1024))
             shared = Shared(
                 config=config,
                 store=store or _memory_store(),
-                journals=journals,
-                registry=registry,
+                journals=Journals(),
+                registry=ground.registry,
                 providers=ground.providers,
                 mcp_servers=ground.mcp_servers,
                 tools=lambda settings: toolbox_for(settings, tools),
@@ -152,13 +152,18 @@ async def open_runtime(
                 delegate=lambda errand: _done(opened, home, errand),
                 share=partial(_shared_later, home, desk) if share and config.attachable else None,
             )
-            house = supervisor.start(Child("sessions", sessions(shared), restart=Restart.PERMANENT, capacity=1024))
-            opened = Sessions(house, desk, registry, journals)
-            try:
-                yield Runtime(opened, supervisor, registry, config)
-            finally:
-                with trio.CancelScope(shield=True):
-                    await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
+            async with _open_sessions(shared, supervisor) as opened:
+                yield Runtime(opened, supervisor, ground.registry, config)
+
+
+@asynccontextmanager
+async def _open_sessions(shared: Shared, supervisor: Supervisor) -> AsyncIterator[Sessions]:
+    house = supervisor.start(Child("sessions", sessions(shared), restart=Restart.PERMANENT, capacity=1024))
+    try:
+        yield Sessions(house, shared.approvals, shared.registry, shared.journals)
+    finally:
+        with trio.CancelScope(shield=True):
+            await supervisor.stop("sessions", grace=STOP_GRACE)  # first: no turn shall lose its provider
 
 
 async def _done(sessions: Sessions, home: Path, errand: Errand) -> ToolOutcome:
@@ -280,11 +285,16 @@ class Brought(NamedTuple):
 
 async def brought_by_extensions(config: AgentConfig, toolbox: ToolRegistry, *, home: Path, cwd: str) -> Brought:
     """What a session in this folder would get from extensions. Those that may run are loaded for it, and let go."""
+    unused: list[str] = []
+    if "skill" in toolbox:
+        from aar.actors.skills import find_skills
+
+        unused = await find_skills(toolbox, home, cwd, config.safety)
     if not config.extensions.enabled:
-        return Brought()
+        return Brought(problems=tuple(unused))
     wanted = config.extensions.builtin
     if not wanted and not await trio.to_thread.run_sync(may_have_extensions, home, cwd, abandon_on_cancel=True):
-        return Brought()
+        return Brought(problems=tuple(unused))
     from aar.extensions.looking import load_extensions
 
     told = config.extensions
@@ -293,7 +303,7 @@ async def brought_by_extensions(config: AgentConfig, toolbox: ToolRegistry, *, h
     tools = {spec.name: spec for one in found for spec in one.tools}
     refused = add_tools(toolbox, tools.values(), config)
     kept = tuple(spec for spec in tools.values() if toolbox.get(spec.name) is spec)
-    return Brought(kept, tuple(text for one in found for text in one.prompt), (*problems, *refused))
+    return Brought(kept, tuple(text for one in found for text in one.prompt), (*unused, *problems, *refused))
 
 
 def toolbox_for(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry:
