@@ -23,11 +23,17 @@ _ANSWERS: dict[str, DecisionName] = {"y": "allow", "yes": "allow", "a": "allow_a
 
 
 class Approver:
-    """Asks one question at a time; with `says_yes` the user has answered all of them beforehand."""
+    """Asks one question at a time; with `says_yes` the user has answered all of them beforehand.
 
-    def __init__(self, handle: SessionHandle, screen: Screen, lines: Lines, *, says_yes: bool = False) -> None:
+    One that is `alone` has nobody to ask: the terminal is there, and somebody else uses it.
+    """
+
+    def __init__(
+        self, handle: SessionHandle, screen: Screen, lines: Lines, *, says_yes: bool = False, alone: bool = False
+    ) -> None:
         self._handle = handle
         self._says_yes = says_yes
+        self._alone = alone
         self._screen = screen
         self._lines = lines
         self._look = look_for(screen, is_terminal=screen.err_is_terminal)
@@ -40,7 +46,7 @@ class Approver:
     @property
     def can_answer(self) -> bool:
         """Whether there is a yes beforehand, or somebody who sees a question and can answer it."""
-        return self._says_yes or (self._lines.is_terminal and self._screen.err_is_terminal)
+        return self._says_yes or (self._lines.is_terminal and self._screen.err_is_terminal and not self._alone)
 
     @asynccontextmanager
     async def attending(self) -> AsyncIterator[None]:
@@ -89,6 +95,7 @@ class Approver:
             async with self._turn:
                 self._shown = question.tool_call_id
                 await self._show(question)
+                await self._lines.in_foreground()  # after Ctrl+Z and `bg`; others may answer meanwhile
                 self._lines.forget()
                 await self._screen.tell(QUESTION)
                 answer = await self._read()

@@ -7,7 +7,6 @@ for a key: after the line, after a cancel, and while the program is stopped with
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import termios
 import unicodedata
@@ -17,7 +16,7 @@ from typing import Any
 import trio
 
 from aar.transports.cli.editing import EditedLine, Pressed, keys_in
-from aar.transports.cli.lines import Lines
+from aar.transports.cli.lines import Lines, has_terminal
 from aar.transports.program.screen import Screen
 from aar.transports.program.signals import obey
 from aar.transports.terminal.completing import Completion, common_beginning
@@ -182,18 +181,10 @@ class _KeyMode:
             self._apply(self._before, _MARKS_NO_PASTES)
 
     def _apply(self, attributes: list[Any], codes: str) -> None:
-        if _has_terminal(self._descriptor):
+        if has_terminal(self._descriptor):
             self._screen.set_nowait(codes)
             with contextlib.suppress(termios.error):
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, attributes)
-
-
-def _has_terminal(descriptor: int) -> bool:
-    """Whether the terminal is ours to change: a program in the background would be stopped for trying."""
-    try:
-        return os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:
-        return True
 
 
 class _Drawing:

@@ -13,9 +13,18 @@ import termios
 
 import trio
 
-__all__ = ["Lines"]
+__all__ = ["Lines", "has_terminal"]
 
 _CHUNK = 65_536
+_LOOKS_EVERY = 0.3
+
+
+def has_terminal(descriptor: int) -> bool:
+    """Whether the terminal is ours: a program in the background would be stopped for reading or changing it."""
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:
+        return True
 
 
 class Lines:
@@ -70,6 +79,15 @@ class Lines:
         self._text = text + self._text
 
     # --- for a question ---
+
+    @property
+    def is_in_background(self) -> bool:
+        return self.is_terminal and not has_terminal(self.descriptor)
+
+    async def in_foreground(self) -> None:
+        """Wait until the shell has given us the terminal (back)."""
+        while self.is_in_background:  # noqa: ASYNC110 (the kernel tells nobody)
+            await trio.sleep(_LOOKS_EVERY)
 
     def forget(self) -> None:
         """Drop what was typed ahead: an answer must come after its question."""

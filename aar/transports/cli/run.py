@@ -55,6 +55,7 @@ class _Job:
         self._output = output
         self._screen = Screen()
         self._lines = Lines()
+        self._is_alone = self._lines.is_in_background  # `aar run ... &`
         self._is_typed = True
 
     async def run(self, task: str | None) -> int:
@@ -99,7 +100,7 @@ class _Job:
             return await typed_prompt(task, conversation.config, handle)
 
     def _approver(self, handle: SessionHandle) -> Approver:
-        return Approver(handle, self._screen, self._lines, says_yes=self._flags.says_yes)
+        return Approver(handle, self._screen, self._lines, says_yes=self._flags.says_yes, alone=self._is_alone)
 
     async def _turn(self, conversation: Conversation, prompt: PromptContent, interrupts: Interrupts) -> int:
         handle, config = conversation.handle, conversation.config
