@@ -16,10 +16,11 @@ from aar.actors.conditional_tools import check_definitions
 from aar.config.agents import Entities, Entity, Facts, Library, Switch, Whole, homes_of, load, switched, whole
 from aar.config.agents.homes import SourceFile
 from aar.config.agents.loading import Part
+from aar.config.agents.narrowing import stricter
 from aar.config.agents.templates import render
 from aar.errors import ConfigError
 from aar.messages.loading import LOAD_TOOL, waits
-from aar.messages.settings import AgentConfig, ToolConfig
+from aar.messages.settings import AgentConfig, SafetyConfig, ToolConfig
 from aar.tools.filtering import left_out
 from aar.tools.registry import ToolRegistry, ToolSpec
 
@@ -38,6 +39,7 @@ __all__ = [
     "read_library",
     "resolve",
     "roles_of_session",
+    "tell_of_skills",
     "trust_role",
     "deferred_tools",
     "why_left_out",
@@ -46,6 +48,7 @@ __all__ = [
 Role = Literal["agent", "mode"]
 NOBODY = "none"  # what to say to be without an agent or a mode
 MOST_FALLBACKS = 8
+SKILL_TOOL = "skill"
 PARTS: tuple[Part, ...] = ("agents", "modes")
 
 
@@ -171,6 +174,15 @@ def _words(text: str) -> list[str]:
 # --- tools ------------------------------------------------------------------------------------
 
 
+async def tell_of_skills(config: AgentConfig, toolbox: ToolRegistry, home: Path, cwd: str) -> list[str]:
+    """Make the tool `skill` what it is in a session of this folder. Gives what people should know of skills."""
+    if SKILL_TOOL not in toolbox:
+        return []
+    from aar.actors.skills import find_skills
+
+    return await find_skills(toolbox, home, cwd, config.safety)
+
+
 def offered_tools(config: AgentConfig, toolbox: ToolRegistry) -> list[ToolSpec]:
     """Those of the tools that these settings leave to a model."""
     return [spec for spec in toolbox.list_tools() if why_left_out(config, spec.name) is None]
@@ -256,9 +268,19 @@ class Roles:
 
         switch, said = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
         patch = {key: value for key, value in switch.patch.items() if is_whole or key not in said or value != said[key]}
+        if not is_whole and "safety" in patch and _is_foreign(library, switch.config):
+            patch["safety"] = self._no_looser(handle, switch.config.safety)
         config = await handle.configure({**patch, "agent": switch.config.agent, "mode": switch.config.mode})
         self._sent, self._fingerprint = switch.patch, library.fingerprint
         return Change(config, switch.remarks)
+
+    def _no_looser(self, handle: SessionHandle, wanted: SafetyConfig) -> dict[str, Any]:
+        """The rules of a project's file under those in force, some of which may have been set in the session."""
+        now = self.plain.patched(handle.snapshot().patch).safety
+        try:
+            return stricter(now, wanted, handle.cwd).model_dump(mode="json")
+        except ConfigError:  # its paths are others
+            return now.model_dump(mode="json")
 
     def _said_before(self, library: Library, names: tuple[str, str], tools: Sequence[str]) -> Mapping[str, Any]:
         """The change that holds now: what we have sent, or what would have been for an agent that came otherwise."""
@@ -269,6 +291,12 @@ class Roles:
             return _resolved(library, self.plain, self.places, *names, tools).patch
         except ConfigError:
             return {}
+
+
+def _is_foreign(library: Library, config: AgentConfig) -> bool:
+    """Whether agent or mode come from a project that is not trusted."""
+    agent = bool(config.agent) and whole(library.agents, config.agent).is_foreign
+    return agent or (bool(config.mode) and whole(library.modes, config.mode).is_foreign)
 
 
 async def roles_of_session(roles: Roles, handle: SessionHandle, role: Role) -> tuple[tuple[str, str, str], ...]:

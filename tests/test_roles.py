@@ -241,6 +241,24 @@ async def test_without_agents_nothing_is_read_before_a_turn(world):
         assert await roles.refresh(session) is None
 
 
+async def test_a_file_of_a_project_that_changes_meanwhile_loosens_nothing(world):
+    """Whoever is in the project can write there, and so can the model."""
+    file = world.project / ".aar" / "agents" / "theirs.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("Theirs.\n")
+    async with world.session() as (session, roles):
+        await roles.begin(session, "theirs")
+        assert await roles.refresh(session) is None
+        await session.configure({"safety": {"read_only": True}})
+        file.write_text("---\nsafety: {deny: [grep]}\n---\nTheirs.\n")
+        assert await roles.refresh(session) is not None
+        safety = (await session.configure({})).safety
+        assert (safety.read_only, safety.deny) == (True, ["grep"])
+        file.write_text("Theirs.\n")
+        await roles.refresh(session)
+        assert (await session.configure({})).safety.read_only
+
+
 # --- agents that take over ----------------------------------------------------------------------
 
 
