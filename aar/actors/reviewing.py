@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import trio
@@ -18,9 +19,9 @@ from aar.config.reviewer import Mode, Reviewer
 from aar.errors import AarError
 from aar.hooks import Block, Hooks
 from aar.injectors import BeforeChatInjection, Injectors, Moment, Preamble, RequestChange, Timing
-from aar.messages.events import Notice, ToolCall, UserMessage
+from aar.messages.events import Notice, ToolCall
 from aar.messages.kinds import metadata
-from aar.messages.provider import History, ProviderRequest, ProviderResponse
+from aar.messages.provider import History, NeutralMessage, ProviderRequest, ProviderResponse
 from aar.providers.base import Provider
 
 __all__ = ["hooks_of_reviewer"]
@@ -77,12 +78,8 @@ class _Review:
         return Block(why) if why else None
 
     async def before_chat(self, at: Moment) -> BeforeChatInjection | None:
-        """What was said since the model last answered."""
-        said: list[str] = []
-        for fact in reversed(at.facts_of_turn()):
-            if not isinstance(fact, UserMessage):
-                break
-            said.insert(0, fact.content)
+        """What was said since the model last answered, also in a turn that was stopped: it would see it now."""
+        said = _said(self._bench.journal.session.to_messages())
         if not said:
             return None
         why = await self._objection("message", {"said to the agent": said}, self._reviewer.user_messages)
@@ -114,7 +111,9 @@ class _Review:
         try:
             with trio.move_on_after(self._reviewer.timeout) as limit:
                 return await self._asked(provider, shown)
-        except AarError as error:
+        except Exception as error:  # a wall: whatever goes wrong here, what was not looked at does not pass for it
+            if not isinstance(error, AarError):
+                logger.error("the reviewer failed", exc_info=error)
             return _Verdict(False, f"it cannot be asked ({error})", is_known=False)
         finally:
             self._providers.release(provider)
@@ -135,12 +134,24 @@ class _Review:
         return _Verdict(False, "it gave no answer", is_known=False)
 
 
+def _said(messages: Sequence[NeutralMessage]) -> list[str]:
+    """The texts behind the newest answer."""
+    said: list[str] = []
+    for message in reversed(messages):
+        if message["role"] != "user":
+            break
+        content = message["content"]
+        texts = [content] if isinstance(content, str) else [one["text"] for one in content if one.get("type") == "text"]
+        said[:0] = texts
+    return said
+
+
 def _parsed(answer: str) -> _Verdict:
     """A verdict in the form that was asked for; what is none is no yes."""
     text = answer.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         said = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict) or not isinstance(said.get("safe"), bool):
         return _Verdict(False, "its answer is no verdict")

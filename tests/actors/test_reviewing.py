@@ -14,6 +14,7 @@ from aar.config.reviewer import Reviewer
 from aar.errors import InvalidSetting, ProviderUnavailable
 from aar.messages.events import ErrorEvent, Notice, ToolResult
 from aar.messages.settings import AgentConfig, ProviderConfig
+from aar.revising import drop
 from aar.runtime import open_runtime
 from aar.testing import ScriptedAnswer, ScriptedProvider, facts_of
 from aar.tools.registry import ToolRegistry
@@ -183,3 +184,34 @@ def test_the_page_about_safety_names_its_settings_and_their_defaults() -> None:
         default = "" if field.default in (MISSING, "") else field.default
         shown = {"timeout": "`120`", "tools": '`["*"]`'}.get(field.name, f"`{default}`" if default else "")
         assert told.get(field.name, "missing").strip() == shown, field.name
+
+
+async def test_a_notice_behind_what_people_say_hides_nothing(tmp_path: Path) -> None:
+    judge = Judge(UNSAFE)
+    config = settings(user_messages="block", tool_calls="off").patched({"file_snapshots": True})
+    async with open_runtime(
+        config, provider=ScriptedProvider().text("never"), home=tmp_path, build_provider=judge
+    ) as runtime:
+        session = await runtime.sessions.open(str(tmp_path))  # Aar's own folder, which is not kept: that is told
+        assert (await session.prompt("burn it")).stop == "error"
+    assert any(isinstance(fact, Notice) and fact.kind == "snapshot" for fact in facts_of(session))
+    assert judge.asked == [{"said to the agent": ["burn it"]}]
+
+
+async def test_a_message_that_was_stopped_is_looked_at_with_the_next_one() -> None:
+    """The model would see it then."""
+    judge = Judge(UNSAFE, UNSAFE, SAFE)
+    config = settings(user_messages="block", tool_calls="off")
+    async with open_runtime(config, provider=ScriptedProvider().text("hi"), build_provider=judge) as runtime:
+        session = await runtime.sessions.open("/")
+        stops = [(await session.prompt(text)).stop for text in ("burn it", "go on")]
+        await drop(session, 2)
+        stops.append((await session.prompt("hello")).stop)
+    assert stops == ["error", "error", "end_turn"]
+    assert [asked["said to the agent"] for asked in judge.asked] == [["burn it"], ["burn it", "go on"], ["hello"]]
+
+
+async def test_an_answer_that_no_reader_takes_is_no_yes() -> None:
+    model = ScriptedProvider().text("never")
+    _, stops = await run(Judge("[" * 100_000), settings(user_messages="block", tool_calls="off"), model, "burn it")
+    assert (stops, list(model.requests)) == (["error"], [])
