@@ -18,10 +18,11 @@ from aar.messages.settings import AgentConfig
 from aar.messages.themes import Theme
 from aar.transports.fullscreen.bars import Footer, Header
 from aar.transports.fullscreen.blocks import Block, Lines
+from aar.transports.fullscreen.composing import Composing
 from aar.transports.fullscreen.frames import Frames
 from aar.transports.fullscreen.highlight import load
-from aar.transports.fullscreen.history import History
 from aar.transports.fullscreen.input import Input
+from aar.transports.fullscreen.keys import Keys
 from aar.transports.fullscreen.leaving import Leaving
 from aar.transports.fullscreen.pager import Pager
 from aar.transports.fullscreen.parts import make_parts
@@ -45,7 +46,6 @@ __all__ = ["FullScreen"]
 
 PANELS_TIMEOUT = 2.0  # seconds for all panels of extensions
 SHOWS_ALL = Layout()
-WELCOME = "Ctrl+S sends, Enter begins a new line, @ picks a file, /help lists the commands."
 
 
 class FullScreen:
@@ -61,7 +61,9 @@ class FullScreen:
         says_yes: bool = False,
         layout: Layout = SHOWS_ALL,
         typed: HistoryFile | None = None,
+        keys: Keys | None = None,
     ) -> None:
+        self._keys = keys = keys or Keys()
         self._commands = commands
         self._surface = surface
         self._leaving = leaving
@@ -72,15 +74,16 @@ class FullScreen:
         self._shown_config = commands.config
         self._view = View()
         self.header = Header()
-        self.footer = Footer()
+        self.footer = Footer(keys)
         self.thinking = Thinking()
         self.chat = Transcript(self._view, commands.theme, clicked=self._clicked, verbose=verbose, layout=layout)
-        self.input = Input(surface.pastes, lambda: self.act("files"))
-        self._board = Board(self, commands.theme, self.act)
+        told = ", ".join(keys.how_to("{send} sends it", "{newline} begins a new line"))
+        hint = f"Type a message. {told}."
+        self.input = Input(surface.pastes, lambda: self.act("files"), hint)
+        self._board = Board(self, commands.theme, self.act, keys)
         if not layout.shows("reasoning"):
             self._board.show_thinking(False)
-        self._history = History()
-        self._typed = typed
+        self._composing = Composing(self, self.input, typed)
         self._prompts = Prompts(commands.conversation, self.tell)
         self._slash = Slash(commands, self._prompts, self, self._show_reply)
         self._frames = Frames(surface.send)
@@ -93,14 +96,12 @@ class FullScreen:
 
     def _own_actions(self) -> dict[str, Callable[[], None]]:
         return {
+            **self._composing.actions,
+            **self._slash.actions,
             "send": self._send,
             "cancel": self.cancel,
             "think": self._toggle_thinking,
-            "theme": lambda: self._slash.run("/theme next", is_told=False),
-            "clear": lambda: self._slash.run("/clear", is_told=False),
             "quit": self._leaving.leave,
-            "history_previous": lambda: self._recall(self._history.previous(self.input.text)),
-            "history_next": lambda: self._recall(self._history.next()),
             "pager": self._open_pager,
             "page_up": lambda: self.chat.port.page(-1),
             "page_down": lambda: self.chat.port.page(1),
@@ -141,16 +142,18 @@ class FullScreen:
             self._nursery.start_soon(partial(trio.to_thread.run_sync, load, abandon_on_cancel=True))
             for part in self._parts:
                 self._nursery.start_soon(part.run)
-            if self._typed is not None:
-                self._nursery.start_soon(self._look_further_back, self._typed)
+            self._nursery.start_soon(self._composing.look_further_back)
             await self._leaving.asked.wait()
             self._nursery.cancel_scope.cancel()
 
     def _greet(self) -> None:
         remark = self._commands.conversation.remark
-        welcome = WELCOME if self._layout.shows("welcome") else ""
+        told = self._keys.how_to("{send} sends", "{newline} begins a new line")
+        welcome = ", ".join([*told, "@ picks a file", "/help lists the commands."]) * self._layout.shows("welcome")
         if text := f"{welcome}\n{remark}".strip():
             self.chat.add(Lines(text, "dim", kind="welcome", title="Aar"))
+        for problem in self._keys.problems:
+            self.tell(problem, "error.text")
 
     async def _follow_sessions(self) -> None:
         """Read the journal of the session, and of those that take its place."""
@@ -204,10 +207,7 @@ class FullScreen:
     def _remember(self, record: Recorded) -> None:
         event = record.event
         if isinstance(event, UserMessage) and event.data.get("kind", "prompt") == "prompt" and not event.parts:
-            self._history.add(str(event.data.get("said", event.content)))
-
-    async def _look_further_back(self, typed: HistoryFile) -> None:
-        self._history.add_older(await typed.read())
+            self._composing.remember(str(event.data.get("said", event.content)))
 
     def _renew(self) -> None:
         """Another session, or the same one with nothing said in it, from the beginning."""
@@ -240,23 +240,15 @@ class FullScreen:
     # --- what is typed ---
 
     def _send(self) -> None:
-        typed = self.input.take()
-        text = typed.strip()
+        text = self._composing.take()
         if not text:
             return
-        self._history.add(text)
-        if self._typed is not None:
-            self.start(self._typed.add, typed.rstrip())
         self.chat.port.to_end()
         if text.startswith("/") and "\n" not in text:
             self.tell(f"  > {text}", "prompt")
             self._slash.run(text)
         elif not self._prompts.send(text):
             self.tell("Too many messages wait to be sent: this one was not taken.", "error.text")
-            self.input.set_text(text)
-
-    def _recall(self, text: str | None) -> None:
-        if text is not None:
             self.input.set_text(text)
 
     def cancel(self) -> None:
@@ -269,12 +261,23 @@ class FullScreen:
         await handle.clear_queue()
         await handle.cancel(turn_id or None)
 
-    def _interrupted(self) -> None:
-        """Ctrl+C: it cancels what runs; where nothing does it says how to leave."""
-        if self._view.is_busy or self._view.queued or self._slash.is_running:
+    def _interrupted(self) -> bool:
+        """Ctrl+C. Where there is nothing to do for it says how to leave. Whether the next one leaves."""
+        done = next(filter(self._interrupt, self._keys.interrupts), "")
+        if not done:
+            self.tell(", or ".join(["Press Ctrl+C again to leave", *filter(None, [self._keys.label("quit")])]) + ".")
+        return done in ("", "cancel")
+
+    def _interrupt(self, what: str) -> bool:
+        """Do this if there is anything to do it with."""
+        if what == "copy" and self.chat.port.selected is not None:
+            self.act("copy")
+            self.chat.port.select(None)
+            return True
+        if what == "cancel" and (self._view.is_busy or self._view.queued or self._slash.is_running):
             self.cancel()
-        else:
-            self.tell("Press Ctrl+C again to leave, or Ctrl+Q.")
+            return True
+        return what == "clear" and self._composing.clear()
 
     def _open_pager(self) -> None:
         tool = self.chat.last_tool

@@ -10,7 +10,7 @@ import urwid
 from aar.display import one_line
 from aar.messages.settings import AgentConfig
 from aar.messages.themes import Theme
-from aar.transports.fullscreen.keys import hints
+from aar.transports.fullscreen.keys import Keys
 from aar.transports.fullscreen.view import View
 from aar.transports.terminal.slash import SHORT_ID, totals
 from aar.usage import context_tokens, is_over_warning_threshold
@@ -66,7 +66,8 @@ class Header(urwid.WidgetWrap[urwid.Widget]):
 class Footer(urwid.WidgetWrap[urwid.Widget]):
     """A box widget: the step, the theme, and the keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
         self._text = urwid.Text("", wrap="space")
         super().__init__(urwid.AttrMap(urwid.Filler(self._text, "top"), "footer"))
 
@@ -90,7 +91,7 @@ class Footer(urwid.WidgetWrap[urwid.Widget]):
         runs: Markup = [("footer.step", step), " | ", ("footer.theme", f"theme: {one_line(theme.name)}"), " | "]
         for text in filter(None, told):
             runs += [("footer.step", text), " | "]
-        self._text.set_text([*runs, ("footer.keys", hints())])
+        self._text.set_text([*runs, ("footer.keys", self._keys.hints())])
 
     def rows_at(self, columns: int) -> int:
         """Lines that it needs at this width."""

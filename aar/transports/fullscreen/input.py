@@ -20,13 +20,19 @@ PLACEHOLDER = "Type a message. Ctrl+S sends it, Enter begins a new line."
 
 
 class Input(urwid.Widget):
-    """A box widget. `asked_for_file` takes an `@` at the beginning of a word; it inserts what it stands for."""
+    """A box widget. `asked_for_file` takes an `@` at the beginning of a word; it inserts what it stands for.
+
+    `hint` stands there as long as nothing else does.
+    """
 
     _sizing = frozenset([urwid.BOX])
     _selectable = True
 
-    def __init__(self, pastes: deque[str], asked_for_file: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, pastes: deque[str], asked_for_file: Callable[[], None] | None = None, hint: str = PLACEHOLDER
+    ) -> None:
         super().__init__()
+        self._hint = hint
         self._edit = _Edit(multiline=True)
         self._pastes = pastes
         self._asked_for_file = asked_for_file
@@ -123,7 +129,7 @@ class Input(urwid.Widget):
     def _drawn(self, inner: int, focus: bool) -> urwid.Canvas:
         if self.text:
             return self._edit.render((inner,), focus=focus)
-        hint = urwid.CompositeCanvas(urwid.Text(("input.placeholder", PLACEHOLDER), wrap="clip").render((inner,)))
+        hint = urwid.CompositeCanvas(urwid.Text(("input.placeholder", self._hint), wrap="clip").render((inner,)))
         hint.cursor = (0, 0) if focus else None
         return hint
 

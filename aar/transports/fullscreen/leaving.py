@@ -22,13 +22,14 @@ _CODES = {signal.SIGINT: CANCELLED, signal.SIGTERM: TERMINATED, signal.SIGHUP: H
 class Leaving:
     """`asked` is set when the program is to end; `code` says how, `None` for an end that the user wanted.
 
-    `interrupted` is called for a first Ctrl+C; `last` before a signal ends the process at once.
+    `interrupted` is called for a first Ctrl+C; `False` from it means that the next one is a first one, too. `last` is
+    called before a signal ends the process at once.
     """
 
     def __init__(self, scope: trio.CancelScope) -> None:
         self.asked = trio.Event()
         self.code: int | None = None
-        self.interrupted: Callable[[], None] | None = None
+        self.interrupted: Callable[[], bool] | None = None
         self.last: Callable[[], None] | None = None
         self._scope = scope
         self._interrupted_at = float("-inf")
@@ -47,7 +48,8 @@ class Leaving:
                 self.last()
             os._exit(_CODES[signal.Signals(number)])
         if number == signal.SIGINT and self.interrupted is not None and not is_again:
-            self.interrupted()
+            if not self.interrupted():
+                self._interrupted_at = float("-inf")
             return
         if number != signal.SIGINT or self.interrupted is None:
             self.code = _CODES[signal.Signals(number)]

@@ -7,6 +7,7 @@ import trio
 from aar.config import Loaded
 from aar.config.themes import Themes
 from aar.transports.fullscreen.app import FullScreen
+from aar.transports.fullscreen.keys import Keys
 from aar.transports.fullscreen.leaving import open_leaving
 from aar.transports.fullscreen.terminal import Terminal
 from aar.transports.program.exits import DONE, complain
@@ -43,6 +44,7 @@ async def run_fullscreen(loaded: Loaded, flags: Flags) -> int:
             says_yes=flags.says_yes,
             layout=layout,
             typed=history_file(commands.config),
+            keys=Keys(loaded.config.tui),
         )
         try:
             await app.run()

@@ -9,7 +9,7 @@ import urwid
 from urwid import calc_width
 
 from aar.messages.themes import Region, Theme
-from aar.transports.fullscreen.keys import bound
+from aar.transports.fullscreen.keys import Keys
 from aar.transports.fullscreen.stage import Bar
 
 __all__ = ["Board", "Places"]
@@ -38,9 +38,10 @@ class Places(Protocol):
 
 
 class Board(urwid.WidgetWrap[urwid.Widget]):
-    """The whole screen. Keys go to the modal, the bar and the input, in this order; `act` gets those of the table."""
+    """The whole screen. Keys go to the modal, the bar and the input, in this order; `act` gets what they stand for."""
 
-    def __init__(self, places: Places, theme: Theme, act: Act) -> None:
+    def __init__(self, places: Places, theme: Theme, act: Act, keys: Keys) -> None:
+        self._keys = keys
         self._places = places
         self._theme = theme
         self._act = act
@@ -170,7 +171,7 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
 
     def keypress(self, size: Any, key: str) -> str | None:
         self._lay_out(size)
-        binding = bound(key)
+        binding = self._keys.bound(key)
         if binding is not None and binding.everywhere:
             self._act(binding.action)
             return None
@@ -181,8 +182,9 @@ class Board(urwid.WidgetWrap[urwid.Widget]):
             unused = self._bar.keypress((size[0],), key)
             if unused is None:
                 return None
-        if binding is not None:
+        if binding is not None and not (binding.after_input and self._places.input.keypress(size, key) is None):
             self._act(binding.action)
+        if binding is not None:
             return None
         self._focus_input()
         return super().keypress(size, key)

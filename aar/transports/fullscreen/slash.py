@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 
 import trio
 
@@ -33,6 +34,12 @@ class Slash:
     def is_running(self) -> bool:
         return bool(self._running)
 
+    @property
+    def actions(self) -> Mapping[str, Callable[[], None]]:
+        quiet = {"theme": "/theme next", "clear": "/clear"}
+        told = {"next_agent": "/agent next", "next_mode": "/mode next"}
+        return {name: partial(self.run, line, is_told=name in told) for name, line in (quiet | told).items()}
+
     def cancel(self) -> None:
         for scope in self._running:
             scope.cancel()
@@ -40,7 +47,7 @@ class Slash:
     def run(self, line: str, *, is_told: bool = True) -> None:
         """Begin with a command."""
         if len(self._running) >= AT_ONCE:
-            self._stage.tell("Too many commands run: wait for one to end, or cancel them with Ctrl+X.", "error.text")
+            self._stage.tell("Too many commands run: wait for one to end, or cancel them.", "error.text")
             return
         self._stage.start(self._run, line, is_told)
 

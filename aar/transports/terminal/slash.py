@@ -228,11 +228,25 @@ async def _role(here: SlashCommands, role: Literal["agent", "mode"], name: str) 
 
         rows = await roles_of_session(here.conversation.roles, here.handle, role)
         return Reply(table=Table(f"{role.title()}s", ("", role, "description"), rows))
+    if name == "next":
+        name = await _next_role(here, role)
     remarks = await here.conversation.switch_role(role, name)
     config = here.config
     now = getattr(config, role)
     text = f"Switched to the {role} {now} ({config.resolve_provider().label})." if now else f"No {role} is in force."
     return Reply(text="\n".join([text, *remarks]))
+
+
+async def _next_role(here: SlashCommands, role: Literal["agent", "mode"]) -> str:
+    """The name of the one behind that in force; behind the last one comes none. One that is called `next` is found."""
+    from aar.roles import roles_of_session
+
+    rows = await roles_of_session(here.conversation.roles, here.handle, role)
+    names = [name for mark, name, _ in rows if mark != "!"]
+    if "next" in names:
+        return "next"
+    at = next((place for place, row in enumerate(rows) if row[0] == "*"), -1)
+    return [*names, "none"][at + 1]
 
 
 async def _status(here: SlashCommands, _: str) -> Reply:
@@ -351,8 +365,8 @@ _QUEUE = SlashCommand(("queue",), "[clear]", "Show the prompts that wait, or dro
 _HELP = SlashCommand(("help", "h"), "", "Show these commands.", _help)
 _QUIT = SlashCommand(("quit", "exit", "q"), "", "Leave, as /exit and /q do.", _leave)
 
-_AGENT = SlashCommand(("agent",), "[NAME|none]", "Show the agents, or work as another one.", _agent)
-_MODE = SlashCommand(("mode",), "[NAME|none]", "Show the modes, or go on in another one.", _mode)
+_AGENT = SlashCommand(("agent",), "[NAME|next|none]", "Show the agents, or work as another one.", _agent)
+_MODE = SlashCommand(("mode",), "[NAME|next|none]", "Show the modes, or go on in another one.", _mode)
 
 CHAT = (_MODEL, _AGENT, _MODE, _STATUS, _TOOLS, _POLICY, _CLEAR, _HELP, _QUIT)
 INLINE = (_MODEL, _AGENT, _MODE, _STATUS, _TOOLS, _POLICY, _THEME, _CLEAR, _HELP, _QUIT)

@@ -245,6 +245,14 @@ async def test_agents_and_modes_change_while_chatting(aar, model, flags, roles):
         assert told in " ".join(done.err.split())
 
 
+async def test_next_goes_through_the_modes_and_after_the_last_one_comes_none(aar, flags, roles):
+    roles("modes/build.md", "Build it.")
+    done = await aar("chat", stdin="/mode next\n" * 4, *flags)
+    said = [line.partition(" (")[0] for line in done.out.splitlines() + done.err.splitlines() if "mode" in line]
+    switched = "Switched to the mode"
+    assert said == [f"{switched} build", f"{switched} plan", "No mode is in force.", f"{switched} build"]
+
+
 async def test_a_session_that_is_begun_anew_keeps_its_agent_and_mode(aar, model, flags, roles):
     model.says("one").says("two")
     lines = ["/agent reader", "/mode plan", "first", "/clear", "second"]

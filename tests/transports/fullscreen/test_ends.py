@@ -10,25 +10,36 @@ import pytest
 import trio
 import trio.testing
 
+from aar.messages.settings import TuiConfig
 from aar.testing import ScriptedProvider
 from aar.transports.fullscreen.frames import FRAME, Frames
-from aar.transports.fullscreen.keys import BINDINGS
+from aar.transports.fullscreen.keys import ACTIONS, KEYMAPS, Keys
 from aar.transports.fullscreen.leaving import AGAIN_WITHIN, GRACE, Leaving
 from aar.transports.fullscreen.printed import keep_printed
 from tests.transports.fullscreen.whole import open_whole
 
 
-@pytest.mark.covers("FTUI-03")
-async def test_each_key_of_the_table_does_what_it_stands_for(tmp_path, autojump_clock) -> None:
-    async with open_whole(tmp_path) as whole:
+@pytest.mark.covers("FTUI-03", "AURA-39")
+@pytest.mark.parametrize("keymap", KEYMAPS)
+async def test_each_key_of_the_table_does_what_it_stands_for(tmp_path, keymap, autojump_clock) -> None:
+    keys = Keys(TuiConfig.model_validate({"keymap": keymap}))
+    async with open_whole(tmp_path, keys=keys) as whole:
         done: list[str] = []
-        assert {binding.action for binding in BINDINGS} <= whole.app._actions.keys()
+        assert ACTIONS.keys() == whole.app._actions.keys()
         for action in list(whole.app._actions):
             whole.app._actions[action] = lambda action=action: done.append(action)
-        for binding in BINDINGS:
-            whole.press(binding.key)
-        assert done == [binding.action for binding in BINDINGS]
-        done.clear()
+        for key in KEYMAPS[keymap].values():
+            whole.press(key)
+        typed = ["newline"] if whole.app.input.text == "\n" else []
+        assert done == [action for action in KEYMAPS[keymap] if action not in typed]
+        assert ("newline" in done) is (keymap == "enter")
+
+
+@pytest.mark.covers("FTUI-03")
+async def test_an_at_sign_picks_a_file_and_enter_begins_a_line(tmp_path, autojump_clock) -> None:
+    async with open_whole(tmp_path) as whole:
+        done: list[str] = []
+        whole.app._actions["files"] = lambda: done.append("files")
         whole.type("a\n@")
         assert (whole.app.input.text, done) == ("a\n", ["files"])
 
@@ -82,7 +93,7 @@ def leaving(*, interrupted: bool = True) -> tuple[Leaving, list[str], trio.Cance
     scope, told = trio.CancelScope(), list[str]()
     found = Leaving(scope)
     found.last = lambda: told.append("last")
-    found.interrupted = (lambda: told.append("interrupted")) if interrupted else None
+    found.interrupted = (lambda: not told.append("interrupted")) if interrupted else None
     return found, told, scope
 
 

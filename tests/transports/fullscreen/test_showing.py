@@ -12,7 +12,8 @@ from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.testing import ScriptedProvider
 from aar.tools.registry import tool
 from aar.transports.fullscreen.bars import Footer
-from aar.transports.fullscreen.keys import BINDINGS
+from aar.transports.fullscreen.key_names import label_of
+from aar.transports.fullscreen.keys import ACTIONS, KEYMAPS, Keys
 from aar.transports.fullscreen.pager import Pager
 from aar.transports.fullscreen.view import View
 from aar.transports.terminal.layout import Layout, layout_of
@@ -55,7 +56,7 @@ async def test_each_field_of_the_footer_and_the_header_changes_with_what_happens
 
 @pytest.mark.covers("AURA-37")
 def test_an_agent_and_a_mode_are_named_and_what_the_user_has_allowed_beforehand() -> None:
-    footer = Footer()
+    footer = Footer(Keys())
     theme = AgentConfig().tui
     from aar.messages.themes import Theme
 
@@ -152,10 +153,17 @@ def test_every_key_stands_in_the_documentation() -> None:
     from pathlib import Path
 
     page = (Path(__file__).parents[3] / "docs" / "terminal.md").read_text(encoding="utf-8")
-    names = {"page up": "PageUp", "page down": "PageDown", "ctrl up": "Ctrl+Up", "ctrl down": "Ctrl+Down"}
-    for binding in BINDINGS:
-        key = names.get(binding.key) or f"Ctrl+{binding.key[-1].upper()}"
-        assert f"{key}" in page, f"{key} is not explained"
+    _, _, table = page.partition("| action | ")
+    rows = [
+        [cell.strip() for cell in row.split("|")[1:-1]] for row in f"| action | {table}".split("\n\n")[0].split("\n")
+    ]
+    expected = [["action", "`default`", "`enter`", ""], ["---"] * 4]
+    for action in ACTIONS:
+        keys = [label_of(keymap[action]) if action in keymap else "" for keymap in KEYMAPS.values()]
+        expected.append([f"`{action}`", *keys, ""])
+    assert [[*row[:3], ""] for row in rows] == [[*row[:3], ""] for row in expected]
+    for key in KEYMAPS["default"].values():
+        assert label_of(key) in page.partition("| action | ")[0], f"{key} is not explained"
 
 
 # --- messages of other kinds ------------------------------------------------------------------

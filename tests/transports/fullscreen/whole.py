@@ -143,7 +143,7 @@ async def open_whole(
     **more: Any,
 ) -> AsyncIterator[Whole]:
     """`session_id` goes on with a stored one; further arguments are those of `FullScreen` or `open_test_runtime`."""
-    mine = {name: more.pop(name) for name in ("verbose", "says_yes", "layout", "typed") if name in more}
+    mine = {name: more.pop(name) for name in ("verbose", "says_yes", "layout", "typed", "keys") if name in more}
     folder = home / "project"
     folder.mkdir(parents=True, exist_ok=True)
     model = ProviderConfig(name="scripted", model="scripted")
