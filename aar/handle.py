@@ -333,6 +333,6 @@ class SessionHandle:
 
 def opening_problems(handle: SessionHandle) -> list[str]:
     """What people should know of how a session was opened: a journal that was cut, extensions that were not loaded."""
-    events, kinds = [record.event for record in handle.records()], ("journal_recovered", "extension")
+    events, kinds = [record.event for record in handle.records()], ("journal_recovered", "extension", "skill")
     opened = max((at for at, event in enumerate(events) if isinstance(event, SessionEvent)), default=0)
     return [event.text for event in events[opened:] if isinstance(event, Notice) and event.kind in kinds]

@@ -285,16 +285,11 @@ class Brought(NamedTuple):
 
 async def brought_by_extensions(config: AgentConfig, toolbox: ToolRegistry, *, home: Path, cwd: str) -> Brought:
     """What a session in this folder would get from extensions. Those that may run are loaded for it, and let go."""
-    unused: list[str] = []
-    if "skill" in toolbox:
-        from aar.actors.skills import find_skills
-
-        unused = await find_skills(toolbox, home, cwd, config.safety)
     if not config.extensions.enabled:
-        return Brought(problems=tuple(unused))
+        return Brought()
     wanted = config.extensions.builtin
     if not wanted and not await trio.to_thread.run_sync(may_have_extensions, home, cwd, abandon_on_cancel=True):
-        return Brought(problems=tuple(unused))
+        return Brought()
     from aar.extensions.looking import load_extensions
 
     told = config.extensions
@@ -303,7 +298,7 @@ async def brought_by_extensions(config: AgentConfig, toolbox: ToolRegistry, *, h
     tools = {spec.name: spec for one in found for spec in one.tools}
     refused = add_tools(toolbox, tools.values(), config)
     kept = tuple(spec for spec in tools.values() if toolbox.get(spec.name) is spec)
-    return Brought(kept, tuple(text for one in found for text in one.prompt), (*unused, *problems, *refused))
+    return Brought(kept, tuple(text for one in found for text in one.prompt), (*problems, *refused))
 
 
 def toolbox_for(config: AgentConfig, extra: ToolRegistry | None) -> ToolRegistry:

@@ -165,6 +165,7 @@ class HeldSession:
         notices = [Notice(kind="journal_recovered", text=text) for text in warnings]
         first = SessionEvent(action=action, data=data)
         toolbox = shared.tools(config)
+        notices += await _of_skills(toolbox, shared.home, cwd, config)
         if opening.steps is not None:
             toolbox = opening.steps.toolbox(toolbox, shared.threads)
         for spec in opening.tools:
@@ -262,6 +263,14 @@ def _check_named(config: AgentConfig) -> None:
     parse_reviewer(config.reviewer, config.providers)
     parse_shell_hooks(config.shell_hooks)
     chosen_injectors(config.injectors)
+
+
+async def _of_skills(toolbox: ToolRegistry, home: Path, cwd: str, config: AgentConfig) -> list[Notice]:
+    if "skill" not in toolbox:
+        return []
+    from aar.actors.skills import find_skills  # few settings ask for it
+
+    return [Notice(kind="skill", text=text) for text in await find_skills(toolbox, home, cwd, config.safety)]
 
 
 def _hooks_of_shell(bench: Workbench) -> Hooks:

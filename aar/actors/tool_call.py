@@ -321,6 +321,7 @@ def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: LiveOut
         config=tools,
         delegate=None if bench.delegate is None else partial(_delegate, bench, call, live, outbox),
         deferred=bench.deferred,
+        home=str(bench.home),
         run_calls=None if outbox.run_inside is None else partial(outbox.run_inside, bench, call, outbox, live.report),
     )
 

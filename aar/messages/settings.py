@@ -39,7 +39,7 @@ BUILTIN_TOOLS = (
 )
 
 # These come with Aar, too, and are there where `enabled_builtins` names them.
-MORE_TOOLS = ("patch", "batch", "load_tools", "todo", "done", "task")
+MORE_TOOLS = ("patch", "batch", "load_tools", "todo", "done", "task", "skill", "memory_read", "memory_write")
 
 DENIED_PATHS = (
     "/etc/shadow",

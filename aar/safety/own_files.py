@@ -73,7 +73,7 @@ NOTABLE = (
 # What the kernel tells of processes: their environment holds keys, their descriptors lead past every rule.
 _PROCESSES = ("/dev/fd/*", "/proc/[0-9]*", "/proc/self", "/proc/self/**", "/proc/thread-self", "/proc/thread-self/**")
 
-_OPEN_STATE = ("models", "themes", "rules.md", "rules.d")  # in the state folder, and nobody's secret
+_OPEN_STATE = ("models", "themes", "skills", "rules.md", "rules.d")  # in the state folder, and nobody's secret
 
 _MARKS = frozenset({"head", "objects", "refs"})  # what makes a folder a repository to Git
 _POWERS = frozenset({"config", "config.lock", "config.worktree", "hooks", "info"})  # and what runs programs in one

@@ -12,6 +12,7 @@ __all__ = ["builtin_tools"]
 
 _FILES = ("read_file", "write_file", "edit_file", "list_directory")
 _SEARCH = ("grep", "find_files")
+_MEMORY = ("memory_read", "memory_write")
 
 
 def builtin_tools(config: ToolConfig) -> list[ToolSpec]:
@@ -37,6 +38,11 @@ def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
         from aar.tools.shell import bash_tool
 
         return bash_tool(config)
+    return _more(name)
+
+
+def _more(name: str) -> ToolSpec | None:
+    """Those that are off unless they are named."""
     if name == "todo":
         from aar.tools.todo import TODO
 
@@ -61,4 +67,12 @@ def _builtin(name: str, config: ToolConfig) -> ToolSpec | None:
         from aar.tools.done import DONE
 
         return DONE
+    if name == "skill":
+        from aar.tools.skill import SKILL
+
+        return SKILL
+    if name in _MEMORY:
+        from aar.tools import memory
+
+        return memory.MEMORY_READ if name == "memory_read" else memory.MEMORY_WRITE
     return None

@@ -33,7 +33,7 @@ class ToolContext:
     sandbox; `paths` opens files within the session's rules. `cwd` is absolute. `delegate(prompt, agent)` has something
     done in a conversation of its own; it is `None` in one that is such a conversation itself. `run_calls(calls)` runs
     other tools, each by its name and arguments as if the model had called it. `deferred` names tools that the model
-    has not loaded.
+    has not loaded. `home` is the folder of Aar's own files, which file tools do not reach; empty where there is none.
     """
 
     cwd: str
@@ -46,6 +46,7 @@ class ToolContext:
     delegate: Callable[[str, str], Awaitable[ToolOutcome]] | None = None
     run_calls: Callable[[Sequence[tuple[str, dict[str, Any]]]], Awaitable[list[ToolOutcome]]] | None = None
     deferred: tuple[str, ...] = ()
+    home: str = ""
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,8 @@ def test_a_tool_that_there_is_none_of_is_told_with_the_nearest_one() -> None:
     assert unknown_settings(raw, "f") == [
         'f: tools.enabled_builtins: there is no tool "bsh". Did you mean "bash"?',
         'f: tools.enabled_builtins: there is no tool "telephone". Known here: bash, batch, done, edit_file, '
-        "find_files, grep, list_directory, load_tools, patch, read_file, task, todo, write_file.",
+        "find_files, grep, list_directory, load_tools, memory_read, memory_write, patch, read_file, skill, task, todo, "
+        "write_file.",
     ]
 
 

@@ -96,7 +96,7 @@ def test_the_state_folder_cannot_be_written_even_inside_allowed_paths(tmp_path: 
     for private in ("config.json", "sessions/x.jsonl", "aar.log", ""):
         reason = f"'{state / private!s}' is private to Aar or to a running program"
         assert guard.check(str(state / private), write=False) == reason
-    for open_name in ("models/a.gguf", "themes/dark.json", "rules.md", "rules.d/a.md"):
+    for open_name in ("models/a.gguf", "themes/dark.json", "skills/a/SKILL.md", "rules.md", "rules.d/a.md"):
         assert guard.check(str(state / open_name), write=False) is None
     assert guard.check(str(tmp_path / "statement"), write=True) is None
 

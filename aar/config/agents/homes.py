@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from aar.errors import ConfigError
 
-__all__ = ["Home", "SourceFile", "files_in", "homes_of"]
+__all__ = ["Home", "SourceFile", "files_in", "homes_of", "is_within", "names_in", "text_of"]
 
 LARGEST_FILE = 256 * 1024  # bytes
 MOST_FILES = 500  # in one folder
@@ -54,15 +54,15 @@ def files_in(home: Home, folder: str, ending: str, refused: list[str]) -> Iterat
     Of a project, such a file is left out and told in `refused`: it must not keep its visitors from working.
     """
     place = home.path / folder
-    if home.project is not None and not _is_within(place, home.project):
+    if home.project is not None and not is_within(place, home.project):
         return
     left = ALL_FOREIGN
-    for name in _names(place, ending):
+    for name in names_in(place, ending):
         path = place / name
         if path.is_dir():
             continue
         try:
-            text = _text_of(path, foreign=home.project is not None)
+            text = text_of(path, foreign=home.project is not None)
             left -= len(text)
             if home.project is not None and left < 0:
                 raise ConfigError(
@@ -76,7 +76,8 @@ def files_in(home: Home, folder: str, ending: str, refused: list[str]) -> Iterat
         yield SourceFile(name.removesuffix(ending), path, text, home.project)
 
 
-def _names(place: Path, ending: str) -> list[str]:
+def names_in(place: Path, ending: str) -> list[str]:
+    """What a folder has with names that end so, sorted; of hidden things nothing. Raises `ConfigError`."""
     try:
         with os.scandir(place) as entries:
             names = [entry.name for entry in entries if entry.name.endswith(ending) and entry.name[0] != "."]
@@ -89,12 +90,13 @@ def _names(place: Path, ending: str) -> list[str]:
     return sorted(names)
 
 
-def _is_within(place: Path, project: Path) -> bool:
-    """A link could bring in files that are nobody's agents."""
+def is_within(place: Path, project: Path) -> bool:
+    """Whether no link is on the way: one could bring in files that are nobody's agents."""
     return Path(os.path.realpath(place)) == Path(os.path.realpath(project), os.path.relpath(place, project))
 
 
-def _text_of(path: Path, *, foreign: bool) -> str:
+def text_of(path: Path, *, foreign: bool) -> str:
+    """Blocking. Raises `ConfigError` for what is no regular file of UTF-8 text, too large, or a link if `foreign`."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     if foreign:
         flags |= getattr(os, "O_NOFOLLOW", 0)

@@ -19,7 +19,7 @@ from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig
 from aar.prompt import Layer, system_prompt
 from aar.prompt import layers as prompt_layers
-from aar.roles import deferred_tools, offered_tools, why_left_out
+from aar.roles import deferred_tools, offered_tools, tell_of_skills, why_left_out
 from aar.runtime import (
     ToolRegistry,
     brought_by_extensions,
@@ -72,7 +72,9 @@ def tools(*, mcp: Path | None, flags: PromptFlags) -> int:
 
 
 async def _extend(settings: AgentConfig, toolbox: ToolRegistry) -> tuple[str, ...]:
-    """Add the tools of extensions, say what is wrong with some, and give their parts of the system prompt."""
+    """Add what extensions and skills bring, say what is wrong with some, and give the parts of the system prompt."""
+    for problem in await tell_of_skills(settings, toolbox, aar_home(), here()):
+        complain(problem)
     brought = await brought_by_extensions(settings, toolbox, home=aar_home(), cwd=here())
     for problem in brought.problems:
         complain(problem)
