@@ -281,12 +281,7 @@ class LiveSession:
         if shown is not None:
             return shown.fields
         call = ToolCall(tool_name=question.tool_name, tool_call_id=question.tool_call_id, arguments=question.arguments)
-        return {
-            "toolCallId": call.tool_call_id,
-            "title": call.tool_name,
-            "status": "pending",
-            "rawInput": call.arguments,
-        }
+        return self._updates.asked(call)
 
     async def _tell_usage(self, meta: ProviderMeta) -> None:
         size = self.config.effective_context_window

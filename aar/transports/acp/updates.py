@@ -219,8 +219,12 @@ class Updates:
         for call in held:
             yield self._call(call)
 
-    def _call(self, call: ToolCall) -> Update:
-        change = self._changes.pop(call.tool_call_id, None) or proposed_change(call.tool_name, call.arguments, self.cwd)
+    def asked(self, call: ToolCall) -> Update:
+        """A question about a call that the client has not seen, such as one inside of another."""
+        change = proposed_change(call.tool_name, call.arguments, self.cwd)
+        return Shown(call, self._view(call, change), change).fields
+
+    def _view(self, call: ToolCall, change: Change | None) -> Update:
         effects = [str(effect) for effect in call.data.get("side_effects", [])]
         view: Update = {
             "title": title_of(call.tool_name, call.arguments, self.cwd),
@@ -231,6 +235,11 @@ class Updates:
             view["locations"] = places
         if content := asked_content(call.tool_name, call.arguments, change, self.cwd):
             view["content"] = content
+        return view
+
+    def _call(self, call: ToolCall) -> Update:
+        change = self._changes.pop(call.tool_call_id, None) or proposed_change(call.tool_name, call.arguments, self.cwd)
+        view = self._view(call, change)
         self.calls[call.tool_call_id] = shown = Shown(call, view, change)
         start = {"sessionUpdate": "tool_call", "toolCallId": call.tool_call_id, "status": "pending", **view}
         if self._is_live_terminal(shown):

@@ -277,3 +277,18 @@ async def test_a_server_that_cannot_be_started_is_told_and_nothing_else_fails(ed
         told = await client.until(lambda frame: "MCP setup failed for this session" in str(frame))
         assert "broken" in told["params"]["update"]["content"]["text"]
         assert await client.prompt(session, "go on") == "end_turn"
+
+
+async def test_a_question_about_a_call_inside_of_another_shows_that_call(editor, place, model):
+    place.configure(tools={"enabled_builtins": ["batch", "bash"]})
+    model.calls("batch", calls=[{"tool": "bash", "arguments": {"command": "rm -rf build"}}]).says("Then not.")
+    async with editor() as client:
+        client.decides("reject_once")
+        session = await client.new(place.project)
+        assert await client.prompt(session, "clean up") == "end_turn"
+        [(_, params)] = client.asked
+        outer = of_call(client, session)[0]["toolCallId"]
+    asked = params["toolCall"]
+    assert "rm -rf build" in asked["title"]
+    assert asked["rawInput"] == {"command": "rm -rf build"}
+    assert asked["toolCallId"] != outer
