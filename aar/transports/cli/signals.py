@@ -52,9 +52,10 @@ class Interrupts:
         """Do what this signal asks for."""
         if self.code is not None and self.scope.cancel_called:
             os._exit(_CODES[signal.Signals(number)])  # asked for again and again: journals and children survive it
-        is_again = trio.current_time() - self._last < AGAIN_WITHIN
+        is_again = number == signal.SIGINT and trio.current_time() - self._last < AGAIN_WITHIN
+        is_leaving = self.code is not None  # the turn takes its time: whoever asks once more does not wait for it
         self._last = trio.current_time()
-        if self._cancel_turn is None or (number == signal.SIGINT and is_again):
+        if self._cancel_turn is None or is_again or is_leaving:
             self._leave(number)
         elif number == signal.SIGINT:
             await self._cancel_turn()

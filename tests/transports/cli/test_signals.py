@@ -59,6 +59,17 @@ async def test_sigterm_gives_a_turn_time_to_end_and_then_leaves(autojump_clock):
     assert (interrupts.code, turn.cancels, trio.current_time() - started) == (TERMINATED, 1, GRACE)
 
 
+async def test_a_second_signal_waits_for_no_turn_that_takes_its_time(autojump_clock):
+    began = trio.current_time()
+    async with open_interrupts() as interrupts:
+        with interrupts.during_turn(trio.lowlevel.checkpoint):
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+                await trio.sleep(GRACE / 2)
+    assert (interrupts.code, interrupts.left_a_turn) == (TERMINATED, True)
+    assert trio.current_time() - began == pytest.approx(GRACE / 2)
+
+
 async def test_signals_are_as_they_were_afterwards():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     async with open_interrupts():
