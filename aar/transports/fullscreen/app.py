@@ -264,6 +264,7 @@ class FullScreen:
     def _interrupted(self) -> bool:
         """Ctrl+C. Where there is nothing to do for it says how to leave. Whether the next one leaves."""
         done = next(filter(self._interrupt, self._keys.interrupts), "")
+        self.redraw()
         if not done:
             self.tell(", or ".join(["Press Ctrl+C again to leave", *filter(None, [self._keys.label("quit")])]) + ".")
         return done in ("", "cancel")

@@ -68,7 +68,7 @@ class Footer(urwid.WidgetWrap[urwid.Widget]):
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self._text = urwid.Text("", wrap="space")
+        self._text = urwid.Text("", wrap="space", layout=_Flush())
         super().__init__(urwid.AttrMap(urwid.Filler(self._text, "top"), "footer"))
 
     def show(
@@ -96,6 +96,21 @@ class Footer(urwid.WidgetWrap[urwid.Widget]):
     def rows_at(self, columns: int) -> int:
         """Lines that it needs at this width."""
         return self._text.rows((max(1, columns),))
+
+
+class _Flush(urwid.StandardTextLayout):
+    """Where a line was broken between blanks the next one does not begin with those that are left."""
+
+    def calculate_text_segments(self, text: Any, width: int, wrap: Any) -> list[Any]:
+        lines: list[Any] = super().calculate_text_segments(text, width, wrap)
+        return [self._flush(text, line) if number else line for number, line in enumerate(lines)]
+
+    def _flush(self, text: str, line: list[Any]) -> list[Any]:
+        if not line or len(line[0]) != 3 or not isinstance(line[0][2], int):
+            return line
+        columns, start, stop = line[0]
+        blanks = stop - start - len(text[start:stop].lstrip(" "))
+        return [(columns - blanks, start + blanks, stop), *line[1:]] if blanks < stop - start else line
 
 
 def _thinking(config: AgentConfig) -> str:

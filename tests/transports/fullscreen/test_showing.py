@@ -66,6 +66,17 @@ def test_an_agent_and_a_mode_are_named_and_what_the_user_has_allowed_beforehand(
     assert footer.rows_at(60) == 3
 
 
+def test_no_line_of_the_footer_begins_with_a_blank() -> None:
+    from aar.messages.themes import Theme
+
+    footer = Footer(Keys())
+    footer.show(View(), AgentConfig(), Theme(name="mine"))
+    for columns in range(10, 200):
+        lines = render_text(footer, (columns, 20), strip=True)
+        assert not [line for line in lines if line.startswith(" ")], f"{columns} columns: {lines}"
+        assert " ".join(" ".join(lines).split()).endswith("Ctrl+L clear Ctrl+Q exit")
+
+
 # --- the pager --------------------------------------------------------------------------------
 
 
