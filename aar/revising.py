@@ -11,12 +11,24 @@ from typing import Literal, NamedTuple
 
 from aar.errors import SessionError
 from aar.handle import SessionHandle
-from aar.journal.revision import SNAPSHOT, PastTurn, dropping, inserted, past_turns, renamed, rewound_to
+from aar.journal.revision import SNAPSHOT, PastTurn, dropping, inserted, past_turns, renamed, rewound_to, standing
 from aar.journal.views import Messages
-from aar.messages.events import Event, Notice
+from aar.messages.events import Event, Notice, Recorded
 from aar.snapshots import Change, Snapshots
 
-__all__ = ["PastTurn", "Undone", "What", "drop", "exported", "insert", "redo", "rename", "turns_of", "undo"]
+__all__ = [
+    "PastTurn",
+    "Undone",
+    "What",
+    "drop",
+    "exported",
+    "insert",
+    "redo",
+    "rename",
+    "shown_records",
+    "turns_of",
+    "undo",
+]
 
 What = Literal["both", "files", "messages"]
 
@@ -53,6 +65,11 @@ async def rename(handle: SessionHandle, name: str) -> str:
     fact = renamed(name)
     await handle.adopt([fact])
     return str(fact.data["name"])
+
+
+def shown_records(handle: SessionHandle, *, after: int = 0) -> list[Recorded]:
+    """The facts so far, without what was taken back: for whoever tells a conversation from its beginning."""
+    return [record for record in standing(handle.records()) if record.seq > after]
 
 
 def turns_of(handle: SessionHandle) -> list[PastTurn]:

@@ -5,16 +5,37 @@ Nothing is rewritten. The facts made here are recorded like any others, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from aar.errors import InvalidMessage, SessionError
 from aar.journal.state import RENAMED
 from aar.journal.transcript import REWOUND, Transcript
 from aar.messages.content import TextBlock
-from aar.messages.events import AssistantMessage, Compacted, Event, Recorded, SessionEvent, TurnStarted, UserMessage
+from aar.messages.events import (
+    AssistantMessage,
+    Compacted,
+    Event,
+    Recorded,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
 
-__all__ = ["LONGEST_NAME", "SNAPSHOT", "PastTurn", "dropping", "inserted", "past_turns", "renamed", "rewound_to"]
+__all__ = [
+    "LONGEST_NAME",
+    "SNAPSHOT",
+    "PastTurn",
+    "dropping",
+    "inserted",
+    "past_turns",
+    "renamed",
+    "rewound_to",
+    "standing",
+]
 
 LONGEST_NAME = 100  # characters
 
@@ -49,9 +70,52 @@ def past_turns(records: Iterable[Recorded]) -> list[PastTurn]:
         transcript.apply(event, seq=seq)
         if isinstance(event, Compacted):
             turns = [replace(turn, before=None) for turn in turns]
-        elif isinstance(event, SessionEvent) and event.action == REWOUND:
+        elif _is_rewind(event):
             turns = [turn for turn in turns if turn.before is None or turn.before < len(transcript)]
     return turns
+
+
+def standing(records: Sequence[Recorded]) -> Sequence[Recorded]:
+    """The facts that count: without those of messages that were taken back, and without the taking back itself."""
+    if not any(_is_rewind(record.event) for record in records):
+        return records
+    kept: list[tuple[int, Recorded]] = []  # beside each, in front of which message it stands
+    transcript, places = Transcript(), dict[str, int]()  # of calls and turns, with which their ends go or stay
+    for record in records:
+        end = _end_of(record)
+        place = len(transcript) if end is None else places.get(end, len(transcript))
+        transcript.apply(record.event, seq=record.seq)
+        if (beginning := _beginning_of(record)) is not None:
+            places[beginning] = place
+        if _is_rewind(record.event):
+            kept = [(at, one) for at, one in kept if at < len(transcript)]
+            continue
+        if isinstance(record.event, Compacted):  # what a summary stands for is not taken back any more
+            kept = [(-1, one) for _, one in kept]
+        kept.append((place, record))
+    return [record for _, record in kept]
+
+
+def _beginning_of(record: Recorded) -> str | None:
+    match record.event:
+        case TurnStarted():
+            return record.turn_id
+        case ToolCall(tool_call_id=call_id):
+            return call_id
+    return None
+
+
+def _end_of(record: Recorded) -> str | None:
+    match record.event:
+        case TurnEnded():
+            return record.turn_id
+        case ToolResult(tool_call_id=call_id):
+            return call_id
+    return None
+
+
+def _is_rewind(event: Event) -> bool:
+    return isinstance(event, SessionEvent) and event.action == REWOUND
 
 
 def _typed(event: UserMessage) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aar.errors import InvalidMessage, SessionError
-from aar.journal.revision import dropping, inserted, past_turns, renamed, rewound_to
+from aar.journal.revision import dropping, inserted, past_turns, renamed, rewound_to, standing
 from aar.journal.state import Session, fork
 from aar.messages.content import TextBlock
 from aar.messages.events import (
@@ -200,3 +200,39 @@ def test_whatever_is_changed_a_model_can_be_asked(
     part = session_of(*fork(session, forked_at)).to_messages()
     assert problems_of(part) == []
     assert len(part) <= forked_at + 1
+
+
+# --- what is left to tell ---------------------------------------------------------------------
+
+
+def test_without_a_change_all_facts_are_told() -> None:
+    session = session_of(*turn("a"), *turn("b", calls=1))
+    assert standing(records(session)) == records(session)
+
+
+def test_a_turn_that_was_taken_back_is_not_told() -> None:
+    session = session_of(*turn("a", calls=1), *turn("b"))
+    session.append([rewound_to(session.transcript, 4)])
+    session.append(turn("c"))
+    told = [record.event for record in standing(records(session))]
+    assert told == [*session.events[: len(turn("a", calls=1))], *session.events[-len(turn("c")) :]]
+
+
+def test_of_a_turn_that_was_taken_back_in_part_the_end_is_told() -> None:
+    session = session_of(*turn("a"))
+    session.append([dropping(session.transcript, 1)])
+    told = [type(record.event) for record in standing(records(session))]
+    assert told == [TurnStarted, UserMessage, TurnEnded]
+
+
+@given(st.lists(st.integers(0, 2), max_size=5), st.lists(st.integers(0, 9), max_size=3))
+def test_what_is_told_says_what_the_model_is_told(calls: list[int], drops: list[int]) -> None:
+    session = session_of()
+    for number, count in enumerate(calls):
+        session.append(turn(f"t{number}", calls=count))
+    for number in drops:
+        if 0 < number <= len(session.transcript):
+            session.append([dropping(session.transcript, number)])
+            session.append(turn("again"))
+    told = session_of(*(record.event for record in standing(records(session))))
+    assert told.to_messages() == session.to_messages()

@@ -25,6 +25,7 @@ from aar.messages.events import (
 )
 from aar.messages.mcp import McpServer
 from aar.messages.settings import AgentConfig, merge_settings
+from aar.revising import shown_records
 from aar.runtime import reading_rule
 from aar.transports.acp.calls import Call
 from aar.transports.acp.casting import Offer
@@ -154,13 +155,14 @@ class LiveSession:
         Whoever leaves this early calls `go_on`, or `end`.
         """
         await self._pause()
-        records = self.handle.records(after=after)
+        shown = self.handle.seq
         updates = self._new_updates()
         updates.replaying = True
-        for record in records:
-            for update in self._of(record, updates):
-                await self.tell(update)
-        self._look_back(updates, records[-1].seq if records else self._shown)
+        for record in shown_records(self.handle, after=after):
+            if record.seq <= shown:
+                for update in self._of(record, updates):
+                    await self.tell(update)
+        self._look_back(updates, shown)
 
     def go_on(self) -> None:
         """Tell again what happens, after a replay that was left: from where telling had stopped."""
