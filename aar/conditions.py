@@ -159,11 +159,15 @@ def _part(text: str) -> _Atom:
         first, _, rest = text.partition(" ")
     name, colon, argument = text.partition(":")
     if name not in ATOMS:
-        raise InvalidSetting(f"{text or '(nothing)'!r} is no condition{_meant(name)}. {_known()}")
+        raise InvalidSetting(f"{text or '(nothing)'!r} is no condition{_meant(name)} {_known()}")
     if name in _FLAGS:
         if colon:
             raise InvalidSetting(f"`{name}` takes nothing behind it, not {argument!r}")
         return _Atom(name, "", wanted)
+    is_plain = name != "bash" and argument[:1] not in ("'", '"')
+    joined = re.search(r"\sor\s+(?:not\s+)?([a-z_]+)", argument) if is_plain else None
+    if joined is not None and joined[1] in ATOMS:
+        raise InvalidSetting(f"there is no `or` in conditions, only `and` and `not`: {text!r}")
     argument = _unquoted(argument.strip())
     if not argument:
         raise InvalidSetting(f"`{name}` wants something behind a colon, as in `{name}:{_example(name)}`")
@@ -191,7 +195,7 @@ def _example(name: str) -> str:
 
 def _meant(name: str) -> str:
     close = get_close_matches(name, ATOMS, 1)
-    return f": do you mean `{close[0]}`?" if close else ""
+    return f": do you mean `{close[0]}`?" if close else "."
 
 
 def _known() -> str:

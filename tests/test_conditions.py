@@ -114,6 +114,7 @@ async def test_what_cannot_be_asked_here_is_said() -> None:
         ("context_above:-1", "wants a number"),
         ("bash:'true", "a quote is not closed"),
         ("auto or auto", "is no condition"),
+        ("exists:a or exists:b", "there is no `or`"),
         ("auto and " * 500 + "auto", "at most 2000 characters"),
     ],
 )

@@ -119,6 +119,8 @@ def _texts(where: str, value: Any) -> tuple[str, ...]:
 
 
 def _text(where: str, value: Any) -> str:
+    if isinstance(value, dict) and len(value) == 1:
+        raise ConfigError(f"{where}: must be a text: put one that has a colon and a blank in it in quotes")
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(f"{where}: must be a text, not {value!r}")
     return value.strip()

@@ -12,9 +12,9 @@ import trio
 
 from aar.client import SessionHandle, Sessions
 from aar.directives import ended_well
-from aar.errors import AarError
+from aar.errors import AarError, ToolError
 from aar.groups import leaves
-from aar.messages.events import ApprovalRequested
+from aar.messages.events import ApprovalRequested, ErrorEvent
 from aar.revising import rename
 from aar.tasks.reading import Task
 
@@ -62,6 +62,8 @@ async def _attempt(task: Task, sessions: Sessions, folder: str, *, says_yes: boo
     handle: SessionHandle | None = None
     outcome = Outcome(task.name)
     try:
+        if not await trio.Path(folder).is_dir():
+            raise _Failed(f"there is no folder {folder}")
         handle = await _session_for(task, sessions, folder)
         outcome = outcome._replace(answer=await _done_in(handle, task, says_yes=says_yes))
     except* AarError as errors:
@@ -126,14 +128,20 @@ async def _say(handle: SessionHandle, prompt: str, task: Task) -> None:
     if prompt.startswith("!"):
         await _run(handle, prompt[1:].strip())
         return
+    before = handle.seq
     stop = (await handle.run(prompt)).stop  # a turn of ours: it ends when we are cancelled, before the last words
     if stop in ("end_turn", "max_tokens") or (stop == "max_steps" and task.on_max_steps == "continue"):
         return
-    raise _Failed(f"a turn ended with {stop}")
+    errors = [record.event.message for record in handle.records(after=before) if isinstance(record.event, ErrorEvent)]
+    raise _Failed(": ".join((f"a turn ended with {stop}", *errors[-1:])))
 
 
 async def _run(handle: SessionHandle, command: str) -> None:
-    said = await handle.run_shell(command)
+    try:
+        said = await handle.run_shell(command)
+    except ToolError as error:
+        allow = ": --yes allows it, or a rule in `safety.auto`" if "[denied]" in str(error) else ""
+        raise _Failed(f"!{command}: {error}{allow}") from error
     if not ended_well(said):
         raise _Failed(f"!{command}: {said.strip()[-200:]}")
 

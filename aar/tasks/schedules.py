@@ -97,7 +97,7 @@ def parse_schedule(text: str) -> Schedule:
 def _every(rest: str) -> Schedule:
     found = re.fullmatch(r"(\d{1,6}) ?([smhdw])", rest)
     if found is None:
-        raise ValueError("a number and s, m, h, d or w")
+        raise ValueError("a number and m, h, d or w")
     interval = timedelta(seconds=int(found[1]) * _UNITS[found[2]])
     if interval < LEAST:
         raise ValueError("a minute is the least")
@@ -123,7 +123,10 @@ def _once(rest: str) -> Schedule:
 
 
 def _at(text: str, *, days: frozenset[int] | None = None, weekdays: frozenset[int] | None = None) -> Schedule:
-    at = datetime.strptime(text, "%H:%M")
+    try:
+        at = datetime.strptime(text, "%H:%M")
+    except ValueError as error:
+        raise ValueError(f"a time is written 09:00, not {text!r}") from error
     return _Calendar(frozenset([at.minute]), frozenset([at.hour]), days, frozenset(range(1, 13)), weekdays)
 
 
@@ -166,6 +169,8 @@ def _range(part: str, names: Mapping[str, int], low: int, high: int) -> range:
 
 
 def _value(text: str, names: Mapping[str, int], low: int, high: int) -> int:
+    if text not in names and not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is none of {', '.join(names)}" if names else f"{text!r} is no number")
     value = names[text] if text in names else int(text)
     if not low <= value <= high:
         raise ValueError(f"{text} is not between {low} and {high}")

@@ -68,7 +68,7 @@ async def test_all_of_it_is_done_in_order(opened: Opened, project: Path) -> None
     [
         ({"pre": ("exit 3",), "prompts": ("a",)}, "!exit 3: ", ["finally"]),
         ({"prompts": ("!echo x >&2; false", "a")}, "!echo x >&2; false: STDERR:\nx", ["finally"]),
-        ({"prompts": ("a", "b"), "post": ("echo post >> log",)}, "a turn ended with error", ["finally"]),
+        ({"prompts": ("a", "b"), "post": ("echo post >> log",)}, "a turn ended with error: ", ["finally"]),
     ],
 )
 async def test_what_does_not_end_well_ends_it_but_for_the_last_commands(
@@ -114,7 +114,7 @@ async def test_a_named_session_goes_on_from_time_to_time(opened: Opened, project
 
 
 async def test_a_step_limit_may_be_no_failure(opened: Opened, project: Path) -> None:
-    for what, expected in (("fail", "a turn ended with max_steps"), ("continue", "")):
+    for what, expected in (("fail", "a turn ended with max_steps: Reached max steps (1)"), ("continue", "")):
         provider = ScriptedProvider().call("list_directory", path=".").text("x")
         async with opened(provider, max_steps=1) as sessions:
             task = Task(name="t", prompts=("go",), on_max_steps=what)

@@ -37,8 +37,10 @@ class _Named(Mapping[str, T], Generic[T]):
         if name in self:
             return self[name]
         guess = nearest(name, list(self))
-        known = ", ".join(self) or "(none)"
-        told = f'Did you mean "{guess}"?' if guess else f"There are: {known}."
+        there = f"There are: {', '.join(self)}." if len(self) else "There are none."
+        if not len(self) and self.what in ("agent", "mode"):
+            there = f"There are none: `aar {self.what}s` says where they go."
+        told = f'Did you mean "{guess}"?' if guess else there
         raise ConfigError(f"There is no {self.what} '{name[:80]}'. {told}")
 
 

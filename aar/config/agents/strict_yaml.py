@@ -34,13 +34,23 @@ def parse_yaml(text: str, source: str, first_line: int = 1) -> Located:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = first_line + (mark.line if mark is not None else 0)
-        raise ConfigError(f"{source}:{line}: is no valid YAML: {error.problem or error.context}.") from error
+        problem = error.problem or error.context or ""
+        raise ConfigError(f"{source}:{line}: is no valid YAML: {problem}.{_fix_of(problem)}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{source}:{first_line}: is no valid YAML: {error}.") from error
     except RecursionError as error:
         raise ConfigError(f"{source}:{first_line}: is nested too deeply.") from error
     finally:
         loader.dispose()
+
+
+def _fix_of(problem: str) -> str:
+    """What people mostly meant."""
+    if problem.startswith("mapping values are not allowed"):
+        return " Put a text that has a colon and a blank in it in quotes."
+    if "for the tag" in problem:
+        return " Put a text that begins with ! in quotes."
+    return " Indent with blanks." if "'\\t'" in problem else ""
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc, unused-ignore]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,8 +32,11 @@ def render(text: str, variables: Mapping[str, Any], source: str, line: int = 1) 
     except jinja2.TemplateSyntaxError as error:
         raise ConfigError(f"{source}:{line + error.lineno - 1}: {error.message}.") from error
     except jinja2.UndefinedError as error:
-        known = ", ".join(sorted(variables))
-        raise ConfigError(f"{source}:{_line_of(error, line)}: {error.message}. There are: {known}.") from error
+        told = f"{source}:{_line_of(error, line)}: "
+        unset = re.fullmatch(r"'dict object' has no attribute '(.+)'", error.message or "")
+        if unset is not None and f"vars.{unset[1]}" in text:
+            raise ConfigError(f"{told}vars.{unset[1]} is not set: add --set {unset[1]}=TEXT.") from error
+        raise ConfigError(f"{told}{error.message}. There are: {', '.join(sorted(variables))}.") from error
     except Exception as error:  # a wall: templates run code of their writers
         raise ConfigError(f"{source}:{_line_of(error, line)}: the template fails: {error!r}.") from error
     if len(done) > LARGEST_TEXT:

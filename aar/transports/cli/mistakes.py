@@ -66,8 +66,10 @@ def _is_like(word: str, known: Sequence[str]) -> bool:
 
 
 def _which(name: str, words: Sequence[str]) -> str:
-    if words and words[0] in ("agents", "modes"):
+    if words and words[0] in ("agents", "modes", "tasks"):
         return f"Which {words[0][:-1]}? Give its name: `aar {words[0]}` lists them."
+    if name == "name" and words and words[0] == "sessions":
+        return "Which name shall the session have?"
     return {
         "session": "Which session? Give its id: `aar sessions` lists them.",
         "name": "Which extension? Give its name: `aar extensions` lists them.",

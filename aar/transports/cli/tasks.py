@@ -34,7 +34,9 @@ def listing(file: Path | None, *, flags: LogFlags) -> int:
         tasks = await _tasks(file)
         wide = max(map(len, tasks), default=0)
         lines = [f"  {name:{wide}}  {_due(task):16}  {_what(task)}\n" for name, task in tasks.items()]
-        await Screen().say(plain("".join(lines)) or "There are no tasks.\n")
+        kept = file or tasks_file(home_folder())
+        nothing = f"There are no tasks: keep them in {kept}, one line each: `NAME: PROMPT`.\n"
+        await Screen().say(plain("".join(lines) or nothing))
         return DONE
 
     return run_to_code(work)
@@ -107,13 +109,13 @@ async def _tell(screen: Screen, outcome: Outcome) -> None:
         await screen.say(f"{plain(outcome.answer)}\n")
     if outcome.problem:
         complain(f"{outcome.task}: {outcome.problem}")
-    for session_id in outcome.sessions:
+    for session_id in dict.fromkeys(outcome.sessions):  # tried again in the same one
         await screen.tell(f"Session: {session_id}\n")
 
 
 def _named(name: str, tasks: Mapping[str, Task]) -> Task:
     if name not in tasks:
-        known = f"There are: {', '.join(tasks)}" if tasks else "There are none"
+        known = f"There are: {', '.join(tasks)}" if tasks else "There are none yet"
         raise ConfigError(f"There is no task {name!r}. {known}.")
     return tasks[name]
 

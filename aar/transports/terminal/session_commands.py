@@ -21,6 +21,7 @@ from aar.session_facts import facts_of
 from aar.transports.program.home import home_folder
 from aar.transports.terminal.approval_commands import APPROVALS
 from aar.transports.terminal.clipboard import copied
+from aar.transports.terminal.skill_commands import SKILL
 from aar.transports.terminal.slash import Inputs, Reply, SlashCommand, SlashCommands, Table
 
 __all__ = ["SESSION", "words_of"]
@@ -102,7 +103,7 @@ def _told(done: Undone, what: str) -> list[str]:
     if done.before:
         lines += _told_files(done)
     elif what == "both":
-        lines.append("Files are as they were: none were kept (`file_snapshots` in the settings keeps them).")
+        lines.append("No file was brought back: none are kept unless `file_snapshots` in the settings says so.")
     return lines
 
 
@@ -263,5 +264,6 @@ SESSION = (
     SlashCommand(("rename",), "[NAME]", "Name this session.", _rename),
     SlashCommand(("bookmark",), "LABEL", "Put a divider with a label into the conversation.", _bookmark),
     *APPROVALS,
+    SKILL,
 )
 """For every interface in a terminal."""

@@ -176,7 +176,7 @@ def test_texts_and_paths_are_filled_in(home, write):
     ("text", "told"),
     [
         ("one\n{{ nobody }}", r":5: 'nobody' is undefined\. There are: agent, mode, model, policy"),
-        ("{{ vars.nothing }}", r":4: .* has no attribute 'nothing'\."),
+        ("{{ vars.nothing }}", r":4: vars\.nothing is not set: add --set nothing=TEXT"),
         ("one\n\n{{ oops", r":6: unexpected end of template"),
         ("{% for %}", r":4: Expected an expression"),
         ("{{ ''.__class__.__mro__ }}", r":4: the template fails: SecurityError"),

@@ -15,7 +15,9 @@ def keep(place, **tasks) -> None:
 
 
 def test_tasks_are_listed_with_the_time_at_which_they_are_due(here, place):
-    assert here("tasks").out == "There are no tasks.\n"
+    kept = place.home / "tasks.yaml"
+    assert here("tasks").out == f"There are no tasks: keep them in {kept}, one line each: `NAME: PROMPT`.\n"
+    assert "Which task? Give its name: `aar tasks` lists them." in here("tasks", "run").err
     keep(place, tidy=["Remove what is\nnot used.", "two"], nightly={"prompts": "x", "when": "daily 03:00"})
     first, second = here("tasks", "list").out.splitlines()
     assert first == "  tidy     by hand           Remove what is not used. (and 1 more)"
