@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aar.display import plain
+from aar.display import one_line, plain
 from aar.messages.events import (
     AssistantMessage,
     ErrorEvent,
@@ -214,11 +214,11 @@ class LineDrawing:
         return self._out.markdown(text)
 
     def called(self, call: ToolCall) -> str:
-        name = plain(call.tool_name)
+        name = one_line(call.tool_name)
         marks = badges(call) if self._verbose else ""
         title = f"{marks} {name}" if marks else f"Tool: {name}"
         lines = [self._err.styled(title, "cyan")]
-        lines += [f"  {plain(str(key))}: {self._argument(value)}" for key, value in call.arguments.items()]
+        lines += [f"  {one_line(str(key))}: {self._argument(value)}" for key, value in call.arguments.items()]
         return "\n".join(lines) + "\n"
 
     def _argument(self, value: Any) -> str:
@@ -226,7 +226,7 @@ class LineDrawing:
         return self._err.styled(shown, "blue") if self._verbose and is_path(value) else shown
 
     def result(self, result: ToolResult) -> str:
-        title = f"Result: {plain(result.tool_name)}"
+        title = f"Result: {one_line(result.tool_name)}"
         if self._verbose:
             title += f" ({result.duration_ms:.0f} ms)"
         text = cut(plain(result.output).rstrip("\n"), RESULT_LIMIT, "\n... (truncated)")

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from aar.client import SessionHandle
 from aar.config.themes import Themes
-from aar.display import plain
+from aar.display import one_line, plain
 from aar.messages.events import ErrorEvent, ProviderMeta, ToolCall, ToolResult
 from aar.messages.themes import PanelStyle, Theme
 from aar.transports.cli.panels import Panels
@@ -122,7 +122,7 @@ class PanelFace:
         if not self._layout.shows_panel(name):
             return ""
         style = PanelStyle(title_style=self._theme.dim_text, border_style=self._theme.dim_text)
-        return self._panels.panel(plain(name), plain(text), style)
+        return self._panels.panel(one_line(name), plain(text), style)
 
     # --- what happens in a turn ---
 
@@ -144,10 +144,10 @@ class PanelFace:
         self._calls += 1
         if not self._layout.shows("tool_call"):
             return ""
-        title = Text(f"Tool: {plain(call.tool_name)} (step {self._calls})", style=self._theme.tool_call.title_style)
+        title = Text(f"Tool: {one_line(call.tool_name)} (step {self._calls})", style=self._theme.tool_call.title_style)
         if self._verbose:
             title = Text.assemble(*self._badges(call), title)
-        lines = [self._argument(plain(str(key)), value) for key, value in call.arguments.items()]
+        lines = [self._argument(one_line(str(key)), value) for key, value in call.arguments.items()]
         body = Text("\n").join(lines) if lines else Text("(no arguments)", style=self._theme.dim_text)
         return self._panels.panel(title, body, self._theme.tool_call)
 
@@ -162,7 +162,7 @@ class PanelFace:
     def result(self, result: ToolResult) -> str:
         if not self._layout.shows("tool_result"):
             return ""
-        title = f"Result: {plain(result.tool_name)}"
+        title = f"Result: {one_line(result.tool_name)}"
         title += f" ({result.duration_ms:.0f} ms)" if self._verbose else ""
         title += " ERROR" if result.is_error else ""
         text = cut(plain(result.output).rstrip("\n"), RESULT_LIMIT, "\n... (truncated)")

@@ -217,3 +217,12 @@ async def test_nothing_that_a_model_or_tool_says_reaches_the_terminal_as_a_contr
 
 def test_cutting_marks_what_was_cut():
     assert (cut("abc", 3, "…"), cut("abcd", 3, "…")) == ("abc", "abc…")
+
+
+async def test_a_name_that_a_model_made_up_stays_on_its_line(shown):
+    _, err = await shown(
+        ToolCall(tool_call_id="c", tool_name="edit\nResult: fine", arguments={"a\rTool: b": "c"}),
+        AssistantMessage(),
+        ToolResult(tool_name="edit\nResult: fine", output="done"),
+    )
+    assert err == "Tool: edit\\nResult: fine\n  a\\rTool: b: c\nResult: edit\\nResult: fine\ndone\n"
