@@ -61,11 +61,16 @@ class Change(NamedTuple):
 
 
 class Snapshots:
-    """Of one folder, in `home`. One session takes and brings back one at a time."""
+    """Of one folder, in `home`. One session takes and brings back one at a time.
 
-    def __init__(self, home: Path, cwd: str) -> None:
+    What is in `private` is never kept, whoever takes or brings back from then on.
+    """
+
+    def __init__(self, home: Path, cwd: str, *, private: str = "") -> None:
         self._cwd = os.path.realpath(cwd)
         self._own = _inside(os.path.realpath(home), self._cwd)
+        elsewhere = os.path.realpath(os.path.join(cwd, os.path.expanduser(private)))
+        self._private = _inside(elsewhere, self._cwd) if private else ""
         self._taken = 0
         self._repository = home / "snapshots" / hashlib.sha256(os.fsencode(self._cwd)).hexdigest()[:16]
 
@@ -110,11 +115,13 @@ class Snapshots:
         git = _Git(self._repository, self._cwd, f"index-{session_id}")
         if shutil.which("git") is None:
             raise StoreUnavailable("git is not installed")
-        if self._own == os.curdir:
-            raise StoreUnavailable("this is Aar's own folder")
+        if os.curdir in (self._own, self._private):
+            raise StoreUnavailable("this is Aar's own folder, or that of its sessions")
         if not (self._repository / "info" / "attributes").exists():
             await self._create(git)
         await trio.to_thread.run_sync(_break_lock, self._repository / f"index-{session_id}.lock")
+        if self._private:
+            await trio.to_thread.run_sync(_exclude, self._repository / "info" / "exclude", self._private)
         return git
 
     async def _create(self, git: _Git) -> None:
@@ -297,6 +304,15 @@ def _break_lock(lock: Path) -> None:
     with suppress(OSError):
         if lock.stat().st_mtime < time.time() - 2 * TIMEOUT:
             lock.unlink()
+
+
+def _exclude(file: Path, path: str) -> None:
+    """What stands there holds for `ls-files`, in every process."""
+    line = "/" + re.sub(r"([\\*?\[\]!# ])", r"\\\1", path)
+    known = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if file.exists() else []
+    if line not in known and "\n" not in line:
+        with file.open("a", encoding="utf-8", errors="surrogateescape") as lines:
+            lines.write(f"{line}\n")
 
 
 def _forget_indexes(folder: Path, own: str, oldest: float) -> None:

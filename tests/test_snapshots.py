@@ -254,6 +254,8 @@ async def test_the_folder_of_aar_itself_is_left_alone(project: Path) -> None:
     assert (home / "config.json").exists()
     with pytest.raises(StoreUnavailable, match="Aar's own folder"):
         await Snapshots(home, str(home)).take("s")
+    with pytest.raises(StoreUnavailable, match="that of its sessions"):
+        await Snapshots(home, str(project), private=".").take("s")
 
 
 async def test_what_a_git_that_was_killed_has_left_behind_is_in_nobodys_way(

@@ -185,8 +185,12 @@ class Workbench:
     def _guard(self, safety: SafetyConfig) -> PathGuard:
         from aar.safety.paths import PathGuard  # with the first call, as above
 
-        elsewhere = self.base.session_dir if self.base.session_dir != _USUAL_SESSIONS else None
-        return PathGuard(self.cwd, safety, state_dir=str(self.home), private_dir=elsewhere)
+        return PathGuard(self.cwd, safety, state_dir=str(self.home), private_dir=self._elsewhere)
+
+    @property
+    def _elsewhere(self) -> str | None:
+        """Where sessions are kept when that is not within Aar's own folder."""
+        return self.base.session_dir if self.base.session_dir != _USUAL_SESSIONS else None
 
     @property
     def seen(self) -> SeenFiles:
@@ -204,7 +208,7 @@ class Workbench:
         if "snapshots" not in self._kept:
             from aar.snapshots import Snapshots  # few settings ask for it
 
-            self._kept["snapshots"] = Snapshots(self.home, self.cwd)
+            self._kept["snapshots"] = Snapshots(self.home, self.cwd, private=self._elsewhere or "")
         snapshots: Snapshots = self._kept["snapshots"]
         return snapshots
 

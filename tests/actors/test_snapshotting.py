@@ -7,6 +7,8 @@ import pytest
 from aar.journal.revision import past_turns
 from aar.messages.events import Notice, TurnStarted
 from aar.messages.settings import AgentConfig
+from aar.revising import undo
+from aar.runtime import open_runtime, session_store
 from aar.snapshots import Change, Snapshots
 from aar.testing import ScriptedProvider, facts_of
 
@@ -44,3 +46,21 @@ async def test_nothing_is_kept_unless_the_settings_say_so(live, tmp_path) -> Non
         await session.prompt("one")
         assert [fact.data for fact in facts_of(session) if isinstance(fact, TurnStarted)] == [{}]
         assert not (tmp_path / "home" / "snapshots").exists()
+
+
+async def test_sessions_that_are_kept_in_the_folder_itself_are_not_taken_back(tmp_path) -> None:
+    """Their files are written to while that happens."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("old")
+    provider = ScriptedProvider().call("write_file", path="a.txt", content="new").text("done")
+    config = settings(session_dir="my [s]essions")
+    store = session_store(config, home=tmp_path / "home", cwd=str(project))
+    async with open_runtime(config, provider=provider, home=tmp_path / "home", store=store) as runtime:
+        session = await runtime.sessions.open(str(project))
+        await session.prompt("change it")
+        [journal] = (project / "my [s]essions").glob("*.jsonl")
+        before = journal.read_text()
+        done = await undo(session, tmp_path / "home", 1, "files")
+        assert done.files == (Change("changed", "a.txt"),)
+        assert journal.read_text().startswith(before)
