@@ -96,7 +96,7 @@ class PathGuard:
         self._allowed = PatternSet(self._expand(safety.allowed_paths))
         state_folders = _state_folders(state_dir)
         self._state_folders = state_folders
-        self._private_folders = _both_forms(os.path.join(cwd, private_dir)) if private_dir else []
+        self._private_folders = _both_forms(os.path.join(cwd, os.path.expanduser(private_dir))) if private_dir else []
         self._protected = protected_names(state_folders)
         self._notable = notable_names()
         self._secret = SecretNames(state_folders)

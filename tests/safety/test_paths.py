@@ -490,8 +490,11 @@ def test_a_path_of_any_length_is_judged_in_time(work: Path) -> None:
     assert time.process_time() - before < 1
 
 
-@pytest.mark.parametrize("folder", ["kept", "kept/", "{work}/kept"])
-def test_sessions_that_are_kept_in_the_working_folder_are_for_no_tool(work: Path, folder: str) -> None:
+@pytest.mark.parametrize("folder", ["kept", "kept/", "{work}/kept", "~/kept"])
+def test_sessions_that_are_kept_in_the_working_folder_are_for_no_tool(
+    work: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(work))
     (work / "kept").mkdir()
     guard = PathGuard(str(work), FREE, state_dir=str(work.parent / "state"), private_dir=folder.format(work=work))
     for path in ("kept", "kept/a.jsonl", "./kept/../kept/a.jsonl"):
