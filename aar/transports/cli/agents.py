@@ -11,7 +11,7 @@ import trio
 from aar.config import Loaded, merge_config
 from aar.config.agents import Entities, Entity, Library, Switch
 from aar.config.agents.loading import Part
-from aar.display import one_line, plain
+from aar.display import one_line, plain, visible
 from aar.errors import ConfigError
 from aar.messages.settings import BUILTIN_TOOLS
 from aar.roles import Places, Role, content_of, read_library, resolve, trust_role
@@ -124,7 +124,7 @@ def trust_them(role: Role, names: Sequence[str], *, says_yes: bool, flags: Promp
                 raise ConfigError(f"{entity.path}: need not be trusted: it is used as it is.")
             text, digest = content_of(entity)
             digests.append(digest)
-            await screen.tell(plain(f"{entity.path}  (SHA-256 {digest[:16]}…)\n{text.rstrip()}\n"))
+            await screen.tell(f"{one_line(str(entity.path))}  (SHA-256 {digest[:16]}…)\n{visible(text.rstrip())}\n")
         if not says_yes and not await _agrees(screen):
             await screen.tell("Nothing is trusted.\n")
             return FAILED

@@ -204,7 +204,7 @@ async def test_show_tells_values_places_and_the_text(aar, roles, place):
 
 
 async def test_an_agent_of_a_project_may_allow_more_once_it_is_trusted_and_until_it_changes(aar, place, model, flags):
-    file = place.write(".aar/agents/bold.md", "---\nsafety: {allowed_paths: []}\n---\nBold.")
+    file = place.write(".aar/agents/bold.md", "---\nsafety: {allowed_paths: []}\n---\nBold.\u200b\x1b]0;And all\x07")
     ask = ("config", "--agent", "bold")
     before = await aar(*ask)
     assert 'safety.allowed_paths = ["<cwd>/**"]' in before.out
@@ -213,7 +213,7 @@ async def test_an_agent_of_a_project_may_allow_more_once_it_is_trusted_and_until
     assert (done.code, "Nobody is here to ask" in done.err) == (1, True)
     done = await aar("agents", "trust", "bold", "--yes")
     assert (done.code, done.out) == (0, "Trusted until the file changes: bold\n")
-    assert "Bold." in done.err
+    assert "Bold.\\u200b\\x1b]0;And all\\x07\n" in done.err  # nobody can trust what is not to be seen
     assert f"safety.allowed_paths = []  (file {file}:2)" in (await aar(*ask)).out
     file.write_text(file.read_text() + "Changed.")
     assert 'safety.allowed_paths = ["<cwd>/**"]' in (await aar(*ask)).out
@@ -247,7 +247,7 @@ async def test_agents_and_modes_change_while_chatting(aar, model, flags, roles):
 
 async def test_next_goes_through_the_modes_and_after_the_last_one_comes_none(aar, flags, roles):
     roles("modes/build.md", "Build it.")
-    done = await aar("chat", stdin="/mode next\n" * 4, *flags)
+    done = await aar("chat", *flags, stdin="/mode next\n" * 4)
     said = [line.partition(" (")[0] for line in done.out.splitlines() + done.err.splitlines() if "mode" in line]
     switched = "Switched to the mode"
     assert said == [f"{switched} build", f"{switched} plan", "No mode is in force.", f"{switched} build"]
