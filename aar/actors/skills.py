@@ -16,7 +16,7 @@ from aar.tools.registry import ToolContext, ToolRegistry
 from aar.tools.skill import SKILL, ToldSkill, skill_tool
 from aar.tools.threads import in_thread
 
-__all__ = ["find_skills", "instructions_of"]
+__all__ = ["find_skills"]
 
 
 async def find_skills(toolbox: ToolRegistry, home: Path, cwd: str, safety: SafetyConfig) -> list[str]:
@@ -45,13 +45,4 @@ async def _instructions(home: Path, ctx: ToolContext, name: str) -> str:
     if skill is None:
         there = ", ".join(one.name for one in found.values()) or "none"
         raise ToolError("invalid_arguments", f"there is no skill '{name}'; there are: {there}")
-    return instructions_of(skill)
-
-
-def instructions_of(skill: Skill) -> str:
-    """Its text, below whose it is and where its other files are."""
-    whose = _FOREIGN if skill.is_foreign else ""
-    return f"Skill {skill.name}{whose}. Its folder, where other files that it names are: {skill.folder}\n\n{skill.body}"
-
-
-_FOREIGN = ", which came with this project: its authors wrote it, and not the user"
+    return skill.told()

@@ -133,7 +133,7 @@ async def test_a_project_that_is_reached_through_a_link_is_the_same(
 async def test_no_key_leads_out_of_the_folder(key: str, write: Remember, home: Path) -> None:
     with pytest.raises(ToolError, match="a key has up to 64 of these characters"):
         await write(key, "x")
-    assert not home.exists()
+    assert os.listdir(home.parent) == ["work"]
 
 
 @given(st.text())
@@ -173,9 +173,9 @@ async def test_what_is_no_note_is_passed_over(write: Remember, read: Remember, h
         with pytest.raises(ToolError, match="there is no note"):
             await read(key=key)
     for key in ("pipe", "secret", "sub"):
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match=r"^(Not a regular file|Is a folder): "):
             await write(key, "x")
-    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
+    assert [name for name in os.listdir(folder) if name.startswith(".")] == []
 
 
 async def test_writers_wait_for_one_another(write: Remember, read: Remember, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ ALL_FOREIGN = 1024 * 1024  # characters of all skills of a project: it must not 
 MayRead = Callable[[str], str | None]
 """Why a file may not be read, or `None`."""
 
-_NAME = re.compile(r"\w[\w .:-]{0,63}")
+_NAME = re.compile(r"\w[\w.:-]{0,63}")
 
 
 class Skill(NamedTuple):
@@ -32,9 +32,11 @@ class Skill(NamedTuple):
     path: Path
     is_foreign: bool
 
-    @property
-    def folder(self) -> Path:
-        return self.path.parent
+    def told(self) -> str:
+        """Its text for the model, below whose it is and where its other files are."""
+        whose = ", which came with this project: its authors wrote it, and not the user" if self.is_foreign else ""
+        where = f"Its folder, where other files that it names are: {self.path.parent}"
+        return f"Skill {self.name}{whose}. {where}\n\n{self.body}"
 
 
 def read_skills(
@@ -97,7 +99,7 @@ def _skill_of(path: Path, home: Home, may_read: MayRead) -> Skill:
     name, description = (document.settings.get(key) for key in ("name", "description"))
     name = path.parent.name if name is None else name
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ConfigError(f"{path}: name must be up to 64 letters, digits, blanks or any of `_.:-`, on one line.")
+        raise ConfigError(f"{path}: name must be up to 64 letters, digits or any of `_.:-`.")
     if not isinstance(description, str) or not description.strip():
         raise ConfigError(f"{path}: has no `description`, by which a model knows when to use it.")
     return Skill(name, " ".join(description.split()), document.body, path, is_foreign)
