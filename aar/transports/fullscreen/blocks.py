@@ -55,6 +55,11 @@ class Block:
 
     # --- measuring and drawing ---
 
+    @property
+    def weight(self) -> int:
+        """About how much of the chat this is, without measuring it."""
+        return len(self._rows) + 2
+
     def rows(self, columns: int) -> int:
         """Lines at this width, with what is left empty below."""
         self._measure(columns)

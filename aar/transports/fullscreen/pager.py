@@ -24,7 +24,7 @@ class Pager(urwid.WidgetWrap[urwid.Widget]):
     """A box widget; it begins at the first line."""
 
     def __init__(self, title: str, text: str) -> None:
-        self._port = Viewport()
+        self._port = Viewport(bar_columns=1)
         lines = text.count("\n") + 1
         cut = "" if len(text) <= MOST else f", the first {MOST:,} characters"
         head = f"{one_line(title)}: {lines} lines{cut}    Up, Down, Page keys, Home, End, Esc closes"

@@ -75,6 +75,7 @@ def _styles(theme: Theme) -> Iterator[tuple[str, str]]:
     yield "input", _on(fixed.input_background, field.text_color)
     yield "input.placeholder", field.placeholder_color
     yield "input.number", field.border_color
+    yield "scrollbar", _on(fixed.scrollbar.background, fixed.scrollbar.color)
     yield "thinking", _on(think.background, think.text_style)
     yield "thinking.title", think.title_style
     yield "thinking.border", think.border_style

@@ -61,7 +61,8 @@ class Transcript(urwid.WidgetWrap[Viewport]):
         verbose: bool = False,
         layout: Layout = ALL,
     ) -> None:
-        self.port = Viewport(scroll=theme.fixed_layout.scrollbar.scroll_speed, clicked=clicked)
+        bar = theme.fixed_layout.scrollbar
+        self.port = Viewport(scroll=bar.scroll_speed, clicked=clicked, bar_columns=bar.size * bar.enabled)
         self._view = view
         self._theme = theme
         self._verbose = verbose
@@ -76,6 +77,9 @@ class Transcript(urwid.WidgetWrap[Viewport]):
     def use(self, theme: Theme) -> None:
         """For what comes from now on."""
         self._theme = theme
+        bar = theme.fixed_layout.scrollbar
+        self.port.bar_columns = bar.size * bar.enabled
+        self.port.changed()
 
     def clear(self) -> None:
         self.port.clear()

@@ -16,7 +16,10 @@ NARROWEST = 8  # columns in which there is anything to see
 
 
 class Viewport(urwid.Widget):
-    """A box widget. The line at its top is held by block and line, so what grows below moves nothing."""
+    """A box widget. The line at its top is held by block and line, so what grows below moves nothing.
+
+    `bar_columns` at its right are for a bar that shows where this is, about: it counts paragraphs, not lines.
+    """
 
     _sizing = frozenset([urwid.BOX])
     _selectable = False
@@ -27,6 +30,7 @@ class Viewport(urwid.Widget):
         scroll: int = SCROLL,
         clicked: Callable[[Block | None, int], None] | None = None,
         fill: str | None = None,
+        bar_columns: int = 0,
     ) -> None:
         """`clicked` gets the block below the mouse and the button."""
         super().__init__()
@@ -34,10 +38,12 @@ class Viewport(urwid.Widget):
         self.selected: Block | None = None
         self.is_following = True
         self.has_more = False
+        self.bar_columns = bar_columns
         self._fill = fill
         self._scroll = scroll
         self._clicked = clicked
         self._top = (0, 0)  # block and its line
+        self._below = (0, 0)  # the same for what comes after the last line that is seen
         self._size = (80, 24)
 
     def changed(self) -> None:
@@ -116,7 +122,38 @@ class Viewport(urwid.Widget):
 
     # --- drawing ---
 
+    def _without_bar(self, size: tuple[int, int]) -> tuple[int, int]:
+        columns, rows = size
+        return (columns - self.bar_columns if columns >= NARROWEST + self.bar_columns else columns), rows
+
     def render(self, size: Any, focus: bool = False) -> Canvas:
+        columns, rows = self._without_bar(size)
+        canvas = self._chat((columns, rows))
+        if columns == size[0]:
+            return canvas
+        return urwid.CanvasJoin([(canvas, None, False, columns), (self._bar(rows), None, False, size[0] - columns)])
+
+    def _bar(self, rows: int) -> Canvas:
+        """Where what was drawn last is among all there is; empty when it is all."""
+        weights = [block.weight for block in self.blocks]
+        whole = sum(weights)
+
+        def above(block: int, line: int) -> float:
+            part = weights[block] * line / max(1, self._rows(block)) if block < len(weights) else 0
+            return sum(weights[:block]) + part
+
+        first, last = above(*self._top), above(*self._below)
+        if rows < 1 or last - first >= whole:
+            return urwid.SolidCanvas(" ", self.bar_columns, rows)
+        size = min(rows, max(1, round(rows * (last - first) / whole)))
+        start = round((rows - size) * first / (whole - (last - first)))
+        parts = [(" ", start), ("█", size), (" ", rows - size - start)]
+        drawn = [(urwid.SolidCanvas(sign, self.bar_columns, count), None, False) for sign, count in parts if count]
+        bar = urwid.CompositeCanvas(urwid.CanvasCombine(drawn))
+        bar.fill_attr("scrollbar")
+        return bar
+
+    def _chat(self, size: tuple[int, int]) -> Canvas:
         columns, rows = size
         if columns < NARROWEST or rows < 1:
             return urwid.SolidCanvas(" ", columns, rows)
@@ -130,6 +167,7 @@ class Viewport(urwid.Widget):
             if count > 0:
                 pieces.append((self._canvas(block, line, count), None, False))
                 left -= count
+            self._below = (block, line + count)
             block, line = block + 1, 0
         if not pieces:
             return urwid.SolidCanvas(" ", columns, rows)
@@ -163,8 +201,8 @@ class Viewport(urwid.Widget):
             return False
         if button in (4, 5):
             self.move(-self._scroll if button == 4 else self._scroll)
-        elif self._clicked is not None:
-            self._size = size
+        elif self._clicked is not None and col < self._without_bar(size)[0]:
+            self._size = self._without_bar(size)
             self._clicked(self._block_at(row), button)
         self._invalidate()
         return True

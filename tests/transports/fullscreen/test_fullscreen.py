@@ -96,7 +96,7 @@ async def test_thoughts_stand_in_a_panel_of_their_own_which_gives_its_columns_ba
         assert width == 110 - 40
         whole.press("ctrl k")
         await whole.until("think:off", gone="deep thought")
-        assert whole.lines[2] == "─ Aar " + "─" * 104
+        assert whole.lines[2] == "─ Aar " + "─" * 103
         whole.send("/think")
         await whole.until("think:on", "deep thought")
 
@@ -159,7 +159,7 @@ async def test_the_next_prompt_runs_however_the_last_turn_ended(tmp_path, autoju
 
 @pytest.mark.covers("FTUI-10")
 async def test_the_queue_is_shown_and_cleared_by_commands(tmp_path, autojump_clock) -> None:
-    async with open_whole(tmp_path, ScriptedProvider().hang("wait")) as whole:
+    async with open_whole(tmp_path, ScriptedProvider().hang("wait"), size=(112, 34)) as whole:
         whole.send("/queue")
         await whole.until("> /queue", "No queued prompts.")
         for prompt in ("first", "x" * 70, "third"):
