@@ -15,6 +15,11 @@ __all__ = ["Answer", "Block", "Canvas", "Growing", "Lines"]
 PLAIN_FROM = 100_000
 """Characters of an answer from which on it is shown as it is, unless it came in piece by piece."""
 
+LEAST = 16
+"""Columns in which text is folded beside a label."""
+
+MOST_INDENT = 4  # where there are fewer
+LINES_EACH = 3  # of a paragraph, on average
 Canvas = urwid.Canvas
 Align = Literal["left", "right"]
 
@@ -57,8 +62,9 @@ class Block:
 
     @property
     def weight(self) -> int:
-        """About how much of the chat this is, without measuring it."""
-        return len(self._rows) + 2
+        """About how many lines this is, without measuring what nobody has seen yet."""
+        known = self._ends[-1] if self._ends else 0
+        return known + LINES_EACH * (len(self._rows) - len(self._ends)) + 2
 
     def rows(self, columns: int) -> int:
         """Lines at this width, with what is left empty below."""
@@ -144,19 +150,33 @@ class _Row:
         self._indent = paragraph.indent
 
     def rows(self, columns: int) -> int:
-        return self._widget.rows((max(1, columns - self._indent),))
+        indent = self._indent_at(columns)
+        return self._rows_above(columns) + self._widget.rows((columns - indent,))
 
     def render(self, columns: int) -> Canvas:
-        canvas = self._widget.render((max(1, columns - self._indent),))
-        if not self._indent or columns <= self._indent:
+        indent, above = self._indent_at(columns), self._rows_above(columns)
+        canvas = self._widget.render((columns - indent,))
+        if not indent and not above:
             return canvas
-        if self._label is None:
-            moved = urwid.CompositeCanvas(canvas)
-            moved.pad_trim_left_right(self._indent, 0)
-            return moved
-        label = urwid.CompositeCanvas(self._label.render((self._indent,)))
+        moved = urwid.CompositeCanvas(canvas)
+        if self._label is None or above:
+            moved.pad_trim_left_right(indent, 0)
+            over = [(self._label.render((columns,)), None, False)] if self._label is not None else []
+            return urwid.CanvasCombine([*over, (moved, None, False)])
+        label = urwid.CompositeCanvas(self._label.render((indent,)))
         label.pad_trim_top_bottom(0, canvas.rows() - 1)
-        return urwid.CanvasJoin([(label, None, False, self._indent), (canvas, None, False, canvas.cols())])
+        return urwid.CanvasJoin([(label, None, False, indent), (canvas, None, False, canvas.cols())])
+
+    def _is_narrow(self, columns: int) -> bool:
+        return self._indent > MOST_INDENT and columns - self._indent < LEAST
+
+    def _indent_at(self, columns: int) -> int:
+        """Where there is no room beside what stands before the text, the text stands below that."""
+        indent = min(MOST_INDENT, columns // 8) if self._is_narrow(columns) else self._indent
+        return min(indent, columns - 1)
+
+    def _rows_above(self, columns: int) -> int:
+        return 1 if self._label is not None and self._is_narrow(columns) else 0
 
 
 class Lines(Block):

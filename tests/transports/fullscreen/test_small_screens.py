@@ -7,6 +7,8 @@ import trio
 
 from aar.messages.themes import Theme
 from aar.transports.fullscreen.approval import PAUSE
+from aar.transports.fullscreen.replies import reply_blocks
+from aar.transports.terminal.slash import Reply, Table
 from tests.transports.fullscreen.test_parts import Desk
 from tests.transports.fullscreen.whole import open_whole
 
@@ -51,3 +53,15 @@ async def test_the_chat_keeps_lines_and_all_columns_of_a_small_screen(tmp_path, 
         above = [row for row in range(at) if set(whole.lines[row]) == {"─"}]
         assert above[-1] - (above[0] + 1 if above[1:] else 0) == chat
         assert ("│" in whole.text.replace("\n│", "")) == (size[0] > 40)
+
+
+@pytest.mark.parametrize("columns", [6, 30, 45, 80])
+def test_a_table_stays_readable_whatever_the_width(columns) -> None:
+    words = ["Show", "the", "model;", "with", "a", "name,", "use", "another", "one."]
+    table = Table("Help", (), (("/model [NAME] of some length", " ".join(words)), ("/q", "Leave.")))
+    [block] = reply_blocks(Reply(table=table))
+    rows = block.rows(columns)
+    lines = [line.decode() for line in block.canvas(columns, 0, rows).text]
+    assert len(lines) == rows
+    assert rows <= (9 if columns >= 30 else 40)
+    assert columns < 30 or "".join(words) in "".join("".join(lines).replace("│", "").split())
