@@ -160,6 +160,7 @@ class ExtensionAPI:
 
     def on(self, event: str) -> Callable[[F], F]:
         """Decorator: call `handler(payload, ctx)`, sync or async, at each such event; see `EVENTS`."""
+        _must_be_named(event, "on")
         if event not in EVENTS:
             self._logger.warning("there is no event %r; there are: %s", event, ", ".join(EVENTS))
 
@@ -185,6 +186,7 @@ class ExtensionAPI:
 
         A parameter named `ctx` gets the `ExtensionContext` and is not shown to the model.
         """
+        _must_be_named(name, "tool")
         effects = tuple(SideEffect(effect) for effect in side_effects or (SideEffect.NONE,))
 
         def add(handler: F) -> F:
@@ -216,6 +218,7 @@ class ExtensionAPI:
 
     def command(self, name: str, *, description: str = "") -> Callable[[F], F]:
         """Decorator: `/name` calls `handler(args, ctx)`, sync or async, and shows what it gives, unless `None`."""
+        _must_be_named(name, "command")
         known = name.lower().lstrip("/")
         if not _COMMAND.fullmatch(known):
             raise ExtensionError(f"{name!r} is no name for a command: letters, digits, _ and -")
@@ -241,6 +244,7 @@ class ExtensionAPI:
 
         It gets a `Moment` and what the timing is about. Raises `ExtensionError` for a timing that there is none of.
         """
+        _must_be_named(timing, "inject")
         from aar.injectors import Timing  # most extensions bring no injectors
 
         if timing not in list(Timing):
@@ -259,6 +263,7 @@ class ExtensionAPI:
 
     def panel(self, name: str) -> Callable[[F], F]:
         """Decorator: as `register_panel`."""
+        _must_be_named(name, "panel")
 
         def add(renderer: F) -> F:
             self.register_panel(name, renderer)
@@ -301,6 +306,12 @@ class ExtensionAPI:
     def _check_open(self) -> None:
         if not self._is_open:
             raise ExtensionError(f"extension {self.name!r} is loaded: register everything in register(api)")
+
+
+def _must_be_named(name: Any, decorator: str) -> None:
+    """A decorator without brackets would do nothing, and say nothing."""
+    if callable(name):
+        raise ExtensionError(f'@api.{decorator} wants a name in brackets, as in @api.{decorator}("...")')
 
 
 def _problem_of(schema: Any) -> str:

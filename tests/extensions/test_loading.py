@@ -138,6 +138,10 @@ BROKEN = {
     "async_leaves.py": ("async def register(api):\n    raise SystemExit\n", "it called sys.exit()"),
     "bad_tool.py": ("def register(api):\n    api.register_tool('no tool')\n", "a tool is a ToolSpec"),
     "bad_name.py": ("def register(api):\n    api.command('a b')\n", "no name for a command"),
+    "no_brackets.py": (
+        "def register(api):\n    @api.tool\n    def words(text: str): ...\n",
+        "wants a name in brackets",
+    ),
     "null.py": ("x = '\0'\n", "null bytes"),
 }
 

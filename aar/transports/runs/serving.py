@@ -33,6 +33,7 @@ class Api(NamedTuple):
     banner: Callable[[list[str], AgentConfig], str]
     port: int
     modules: tuple[str, ...] = ()
+    has_page: bool = False  # on which people answer questions
 
 
 async def serve_runs(api: Api, listen: ListenFlags, flags: SettingFlags) -> int:
@@ -46,7 +47,7 @@ async def serve_runs(api: Api, listen: ListenFlags, flags: SettingFlags) -> int:
         app = api.build(host, access)
         sockets = await stop.before(partial(listening_sockets, host_of(listen), port))
         async with serving(app, sockets, host.close_runs) as addresses:
-            await screen.tell(api.banner(addresses, setup.config) + _answers(flags))
+            await screen.tell(api.banner(addresses, setup.config) + _answers(flags, api))
             nursery.start_soon(stop.by_event, host.gone)
             await stop.asked.wait()
             is_broken = host.gone.is_set()
@@ -54,6 +55,7 @@ async def serve_runs(api: Api, listen: ListenFlags, flags: SettingFlags) -> int:
     return code_of(is_broken=is_broken)
 
 
-def _answers(flags: SettingFlags) -> str:
-    answer = "yes" if flags.says_yes else "no, since nobody is there to ask (--yes allows everything)"
+def _answers(flags: SettingFlags, api: Api) -> str:
+    nobody = "unless somebody has the session open in a browser" if api.has_page else "since nobody is there to ask"
+    answer = "yes" if flags.says_yes else f"no, {nobody} (--yes allows everything)"
     return f"Questions before a tool runs are answered with {answer}. Ctrl+C ends it.\n"

@@ -36,7 +36,7 @@ def serve(*, web: ServeFlags, flags: SettingFlags) -> int:
     def banner(addresses: list[str], config: AgentConfig) -> str:
         return _banner(addresses, config) + f"In a browser: {addresses[0]}/{told}\n"
 
-    return run_to_code(partial(serve_runs, Api(build, banner, port=PORT), web, flags))
+    return run_to_code(partial(serve_runs, Api(build, banner, port=PORT, has_page=True), web, flags))
 
 
 def _banner(addresses: list[str], config: AgentConfig) -> str:
