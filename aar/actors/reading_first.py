@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import trio
 
 from aar.errors import ToolError
-from aar.messages.events import Event, ToolResult
+from aar.messages.events import Event, ToolCall, ToolResult
 from aar.messages.tools import SideEffect, ToolOutcome
 from aar.safety.arguments import paths_of
 from aar.safety.paths import PathGuard
@@ -38,15 +39,29 @@ class _Version(NamedTuple):
 
 
 class SeenFiles:
-    """The files that the model has read or written. `changing` is held by whoever changes some."""
+    """The files that the model has read or written."""
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self.changing = trio.Lock()
+        self._changing = trio.Lock()
+        self._changer = ""  # the call that holds it
         self._versions: dict[str, _Version | None] = {}
         self._new: dict[str, dict[str, _Version | None]] = {}
         for event in events:
             if isinstance(event, ToolResult) and isinstance(versions := event.data.get(SEEN), dict):
                 self._versions.update({path: _read_back(one) for path, one in versions.items()})
+
+    @asynccontextmanager
+    async def alone(self, call_id: str, outer_id: str) -> AsyncIterator[None]:
+        """Inside this block nobody else changes files, but for calls inside of this one, which waits for them."""
+        if outer_id and outer_id == self._changer:
+            yield
+            return
+        async with self._changing:
+            self._changer = call_id
+            try:
+                yield
+            finally:
+                self._changer = ""
 
     def note(self, call_id: str, versions: Mapping[str, _Version | None]) -> None:
         self._versions.update(versions)
@@ -106,22 +121,25 @@ def _versions(guard: PathGuard, paths: Iterable[str]) -> dict[str, _Version | No
     return found
 
 
-async def require_seen(seen: SeenFiles, spec: ToolSpec, arguments: Mapping[str, Any], guard: PathGuard) -> None:
-    """Raise `ToolError` when the tool would change files that the model has not seen as they are."""
-    if SideEffect.WRITE in spec.side_effects and (paths := paths_of(arguments)):
-        async with seen.changing:
+async def require_seen(seen: SeenFiles, spec: ToolSpec, call: ToolCall, outer_id: str, guard: PathGuard) -> None:
+    """Raise `ToolError` when a call would change files that the model has not seen as they are.
+
+    `outer_id` names the call that it is inside of, if it is.
+    """
+    if SideEffect.WRITE in spec.side_effects and (paths := paths_of(call.arguments)):
+        async with seen.alone(call.tool_call_id, outer_id):
             await in_thread(lambda: seen.require(guard, paths))
 
 
 async def run_seeing(
     seen: SeenFiles,
     spec: ToolSpec,
-    arguments: Mapping[str, Any],
+    call: ToolCall,
     context: ToolContext,
     run: Callable[[], Awaitable[Any]],
 ) -> Any:
     """Run a tool and note what it lets the model see. Raises `ToolError` instead when it would change unseen files."""
-    paths, guard = paths_of(arguments), context.paths
+    paths, guard = paths_of(call.arguments), context.paths
     if spec.name == READING_TOOL:
         versions = await in_thread(lambda: _versions(guard, paths))  # before: a change meanwhile is one since then
         given = await run()
@@ -129,7 +147,8 @@ async def run_seeing(
         return given
     if SideEffect.WRITE not in spec.side_effects or not paths:
         return await run()
-    async with seen.changing:  # until what was changed is known: else another call would take it for somebody else's
+    outer_id = context.tool_call_id if context.tool_call_id != call.tool_call_id else ""
+    async with seen.alone(call.tool_call_id, outer_id):  # until what was changed is known: it is nobody else's change
         await in_thread(lambda: seen.require(guard, paths))
         given = await run()
         _note(seen, context, given, await in_thread(lambda: _versions(guard, paths)))

@@ -168,7 +168,7 @@ async def _admit(bench: Workbench, spec: ToolSpec, call: ToolCall, outbox: Outbo
     if rules.config.safety.read_before_write:
         from aar.actors.reading_first import require_seen
 
-        await require_seen(bench.seen, spec, call.arguments, rules.paths)  # nobody is asked about what cannot be done
+        await require_seen(bench.seen, spec, call, outbox.shown_as, rules.paths)  # nobody is asked about it in vain
     await _settle(bench, spec, call, verdict, outbox)
     if bench.offered.get(spec.name) is None:
         raise ToolError("blocked", f"tool '{spec.name}' is not offered any more")
@@ -300,7 +300,7 @@ async def _invoked(bench: Workbench, rules: _Rules, spec: ToolSpec, call: ToolCa
         return await run()
     from aar.actors.reading_first import run_seeing  # few settings ask for it
 
-    return await run_seeing(bench.seen, spec, call.arguments, context, run)
+    return await run_seeing(bench.seen, spec, call, context, run)
 
 
 def _tool_context(bench: Workbench, rules: _Rules, call: ToolCall, live: LiveOutput, outbox: Outbox) -> ToolContext:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from aar.actors.reading_first import SEEN, SeenFiles
 from aar.errors import ToolError
@@ -15,7 +16,7 @@ from aar.messages.events import ApprovalRequested, ToolCall, ToolResult
 from aar.messages.settings import BUILTIN_TOOLS, AgentConfig, SafetyConfig, ToolConfig
 from aar.safety.paths import PathGuard
 from aar.testing import MemoryStore, ScriptedProvider, facts_of, open_test_runtime
-from aar.tools.registry import ToolRegistry
+from aar.tools.registry import ToolContext, ToolRegistry
 
 READ = ("read_file", {"path": "a.txt"})
 WRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
@@ -182,3 +183,19 @@ def test_what_makes_no_sense_was_never_seen(file: Path, said: object) -> None:
     seen = SeenFiles([ToolResult(tool_name="read_file", data={SEEN: {str(file): said}}), ToolResult(data={SEEN: said})])
     with pytest.raises(ToolError, match="was not read"):
         seen.require(PathGuard(str(file.parent), SafetyConfig()), ["a.txt"])
+
+
+async def test_a_tool_that_changes_files_may_have_other_tools_change_some(live, file: Path, autojump_clock) -> None:
+    tools = ToolRegistry()
+
+    @tools.register("change", side_effects=["write"])
+    async def change(ctx: ToolContext, path: str) -> str:
+        inner = await ctx.run_calls([("write_file", {"path": "b.txt", "content": "1"}), EDIT])
+        return f"{path}: {[one.is_error for one in inner]}"
+
+    model = one_by_one(READ, ("change", {"path": "c.txt"}), AGAIN)
+    async with live(model, settings(), tools=tools) as session:
+        with trio.fail_after(60):
+            await session.prompt("go")
+    assert [one.output for one in results(session)][1] == "c.txt: [False, False]"
+    assert told(session) == ["ok", "ok", "ok"]
