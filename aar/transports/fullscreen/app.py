@@ -287,7 +287,9 @@ class FullScreen:
         elif isinstance(self.modal, Pager):
             self.close_modal()
         else:
-            self.open_modal(Pager(tool.name, tool.output), width=92, height=82)
+            pager = Pager(tool.name, tool.output)
+            self.open_modal(pager, width=92, height=82)
+            self.start(pager.colour, tool.call, tool.output, self.redraw)
 
     def _toggle_thinking(self) -> None:
         self._board.show_thinking(not self._board.is_thinking_shown)

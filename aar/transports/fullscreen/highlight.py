@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped, unused-ignore]
 
-__all__ = ["Runs", "highlighted", "load"]
+__all__ = ["PLAIN", "Runs", "highlighted", "language_of", "load"]
 
 Runs = list[tuple[str | None, str]]
 PLAIN = "md.code"
@@ -53,6 +53,14 @@ def highlighted(code: str, language: str) -> Runs:
     if "".join(text for _, text in runs) != code:  # a lexer that changes what it reads
         return [(PLAIN, code)]
     return runs
+
+
+def language_of(path: str) -> str:
+    """The language of a file by its name, as `highlighted` takes it; empty where there is none."""
+    from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped, unused-ignore]
+
+    found = find_lexer_class_for_filename(path.rpartition("/")[2][-100:])
+    return str(found.aliases[0]) if found is not None and found.aliases else ""
 
 
 @cache

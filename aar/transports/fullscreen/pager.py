@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import trio
 import urwid
 
 from aar.display import one_line
+from aar.messages.events import ToolCall
 from aar.transports.fullscreen.blocks import Lines
+from aar.transports.fullscreen.colouring import coloured
 from aar.transports.fullscreen.viewport import Viewport
 
 __all__ = ["Pager"]
@@ -28,9 +31,18 @@ class Pager(urwid.WidgetWrap[urwid.Widget]):
         lines = text.count("\n") + 1
         cut = "" if len(text) <= MOST else f", the first {MOST:,} characters"
         head = f"{one_line(title)}: {lines} lines{cut}    Up, Down, Page keys, Home, End, Esc closes"
-        self._port.blocks.append(Lines(text[:MOST], gap=0, padding=(0, 0)))
+        self._lines = Lines(text[:MOST], gap=0, padding=(0, 0))
+        self._port.blocks.append(self._lines)
         self._port.to_start()
         super().__init__(urwid.Frame(self._port, header=urwid.Text(("modal.title", head), wrap="clip")))
+
+    async def colour(self, call: ToolCall, output: str, redraw: Callable[[], None]) -> None:
+        """Put the same text there in colours, where its language is known."""
+        found = await trio.to_thread.run_sync(coloured, call, output, abandon_on_cancel=True)
+        if found is not None:
+            self._lines.set_paragraphs(found)
+            self._port.changed()
+            redraw()
 
     def selectable(self) -> bool:
         return True

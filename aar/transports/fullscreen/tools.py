@@ -56,6 +56,10 @@ class ToolBlock(Block):
         return "\n".join(parts)
 
     @property
+    def call(self) -> ToolCall:
+        return self._call
+
+    @property
     def name(self) -> str:
         return self._call.tool_name
 

@@ -18,7 +18,7 @@ NARROWEST = 8  # columns in which there is anything to see
 class Viewport(urwid.Widget):
     """A box widget. The line at its top is held by block and line, so what grows below moves nothing.
 
-    `bar_columns` at its right are for a bar that shows where this is, about: it counts paragraphs, not lines.
+    `bar_columns` at its right are for a bar that shows about where this is: what was never seen is not measured for it.
     """
 
     _sizing = frozenset([urwid.BOX])
