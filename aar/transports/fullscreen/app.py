@@ -77,9 +77,7 @@ class FullScreen:
         self.footer = Footer(keys)
         self.thinking = Thinking()
         self.chat = Transcript(self._view, commands.theme, clicked=self._clicked, verbose=verbose, layout=layout)
-        told = ", ".join(keys.how_to("{send} sends it", "{newline} begins a new line"))
-        hint = f"Type a message. {told}."
-        self.input = Input(surface.pastes, lambda: self.act("files"), hint)
+        self.input = Input(surface.pastes, lambda: self.act("files"), keys.hint())
         self._board = Board(self, commands.theme, self.act, keys)
         if not layout.shows("reasoning"):
             self._board.show_thinking(False)
@@ -90,12 +88,11 @@ class FullScreen:
         self._following = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._parts: list[Part] = make_parts(self)
-        self._actions = self._own_actions()
-        for part in self._parts:
-            self._actions.update(part.actions)
+        self._actions = self._all_actions()
 
-    def _own_actions(self) -> dict[str, Callable[[], None]]:
+    def _all_actions(self) -> dict[str, Callable[[], None]]:
         return {
+            **{name: act for part in self._parts for name, act in part.actions.items()},
             **self._composing.actions,
             **self._slash.actions,
             "send": self._send,

@@ -154,6 +154,11 @@ class Keys:
             told.format(**labels) for told in sentences if all(labels[name] for name in re.findall(r"{(\w+)}", told))
         ]
 
+    def hint(self) -> str:
+        """What stands in the input as long as nothing else does."""
+        told = ", ".join(self.how_to("{send} sends it", "{newline} begins a new line"))
+        return f"Type a message. {told}." if told else "Type a message."
+
     def hints(self) -> str:
         """The keys for the footer."""
         return "  ".join(

@@ -54,8 +54,7 @@ def _styles(theme: Theme) -> Iterator[tuple[str, str]]:
     fixed, head, foot = theme.fixed_layout, theme.header, theme.footer
     chosen = str(Style.parse(theme.prompt_style) + Style(reverse=True))
     field, think = fixed.input_field, fixed.thinking_panel
-    yield "body", _on(fixed.body_background)
-    yield "selected", fixed.selected_block_style
+    yield from (("body", _on(fixed.body_background)), ("selected", fixed.selected_block_style))
     for name in PANELS:
         panel: PanelStyle = getattr(theme, name)
         yield f"{name}.title", panel.title_style
