@@ -10,6 +10,7 @@ __all__ = ["Document", "MISSING", "parse_document"]
 
 MISSING = "Agents, modes and commands need packages that are not there: pip install 'aar-agent[agents]'"
 
+_OFTEN_FIRST = ("description", "inherit", "tools", "safety", "provider", "model", "max_steps")
 LARGEST_FRONT = 64 * 1024  # characters
 
 
@@ -23,9 +24,15 @@ class Document(NamedTuple):
 
 
 def parse_document(text: str, source: str) -> Document:
-    """A file without front matter is all text. Raises `ConfigError` with file and line."""
+    """A file without front matter is all text. Raises `ConfigError` with file and line.
+
+    Settings that only look like text are a mistake, too: rules among them would not hold, and nobody would know.
+    """
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
+        first = next((at for at, line in enumerate(lines) if line.strip()), 0)
+        if lines[first].rstrip() == "---" or lines[first].partition(":")[0] in _OFTEN_FIRST:
+            raise ConfigError(f"{source}:{first + 1}: settings stand between two lines `---`, and the first is line 1.")
         return Document({}, {}, text.strip(), 1)
     end = next((at for at, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), None)
     if end is None:

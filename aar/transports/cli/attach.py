@@ -65,7 +65,9 @@ async def _chosen(home: Path, begun: str | None) -> str:
     if not fitting:
         raise SessionNotFound(f"Session {begun} is not open in another process." if found else NONE_OPEN)
     shown = ", ".join(fitting[:MOST_SHOWN]) + (", ..." if len(fitting) > MOST_SHOWN else "")
-    raise InvalidMessage(f"{len(fitting)} sessions are open: name one of them. {shown}")
+    raise InvalidMessage(
+        f"{len(fitting)} sessions are open: name one of them. {shown} (`aar sessions` says what they are about)"
+    )
 
 
 class _Guest(Conversation):

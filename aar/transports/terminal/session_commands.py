@@ -103,7 +103,7 @@ def _told(done: Undone, what: str) -> list[str]:
     if done.before:
         lines += _told_files(done)
     elif what == "both":
-        lines.append("No file was brought back: none are kept unless `file_snapshots` in the settings says so.")
+        lines.append("No file was brought back, since none were kept (`file_snapshots` in the settings keeps them).")
     return lines
 
 

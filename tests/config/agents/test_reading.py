@@ -112,6 +112,15 @@ def test_what_is_only_for_agents_is_unknown_in_a_mode(home, write):
     assert 'unknown key "model"' in problem(home)
 
 
+@pytest.mark.parametrize(
+    ("text", "line"), [("\n---\nsafety: {read_only: true}\n---\nHi.", 2), ("safety:\n  read_only: true\n", 1)]
+)
+def test_settings_that_only_look_like_text_are_told(text, line):
+    """Their rules would not hold, and nobody would know."""
+    with pytest.raises(ConfigError, match=f"^a.md:{line}: settings stand between two lines `---`"):
+        parse_document(text, "a.md")
+
+
 def test_front_matter_that_does_not_end_is_told(home, write):
     write("home/agents/a.md", "---\nmax_steps: 3\n")
     assert problem(home).endswith("a.md:1: the front matter has no end: close it with a line `---`.")

@@ -112,7 +112,8 @@ async def test_a_session_is_named_where_there_are_more_than_one(terminal, aar, p
         await other.until("> ")
         found = await all_shared(place.home, 2)
         done = await aar("attach")
-        assert (done.code, done.err) == (2, f"aar: 2 sessions are open: name one of them. {', '.join(sorted(found))}\n")
+        told = f"aar: 2 sessions are open: name one of them. {', '.join(sorted(found))} (`aar sessions` says what they"
+        assert (done.code, done.err) == (2, f"{told} are about)\n")
         done = await aar("attach", "x")
         assert (done.code, done.err) == (1, "aar: Session x is not open in another process.\n")
 

@@ -160,7 +160,7 @@ async def test_undo_without_kept_files_takes_back_the_messages_and_says_so(opene
         assert "`file_snapshots`" in (await slash.run("/undo 1 files")).problem
         assert (await slash.run("/undo 1")).text.splitlines()[1:] == [
             "2 messages dropped.",
-            "No file was brought back: none are kept unless `file_snapshots` in the settings says so.",
+            "No file was brought back, since none were kept (`file_snapshots` in the settings keeps them).",
         ]
 
 
