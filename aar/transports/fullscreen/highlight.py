@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ __all__ = ["PLAIN", "Runs", "highlighted", "language_of", "load"]
 
 Runs = list[tuple[str | None, str]]
 PLAIN = "md.code"
+PATIENCE = 0.1
+"""Seconds for the colours of one piece of code, while which nothing else goes on."""
 
 _STYLES = {  # the kinds of Pygments by the beginning of their names, the first that fits
     "Token.Comment": "code.comment",
@@ -43,15 +46,26 @@ def highlighted(code: str, language: str) -> Runs:
     lexer = _lexer(language.lower()) if language.isascii() and len(language) < 30 else None
     if lexer is None or not code:
         return [(PLAIN, code)]
+    try:
+        runs = _runs(lexer, code)
+    except Exception:  # a lexer of hundreds that others wrote, on text that a model made up: its end is not ours
+        return [(PLAIN, code)]
+    if "".join(text for _, text in runs) != code:  # one that changes what it reads, or takes too long
+        return [(PLAIN, code)]
+    return runs
+
+
+def _runs(lexer: Lexer, code: str) -> Runs:
     runs: Runs = []
+    deadline = time.monotonic() + PATIENCE
     for kind, text in lexer.get_tokens(code):
+        if time.monotonic() > deadline:
+            break
         style = _style_of(str(kind))
         if runs and runs[-1][0] == style:
             runs[-1] = (style, runs[-1][1] + text)
         else:
             runs.append((style, text))
-    if "".join(text for _, text in runs) != code:  # a lexer that changes what it reads
-        return [(PLAIN, code)]
     return runs
 
 
