@@ -97,13 +97,18 @@ async def test_the_end_of_the_input_is_told_as_a_client_that_is_gone(pair, monke
 
 
 async def test_a_ctrl_s_that_was_typed_before_the_screen_was_there_stops_nothing(pair) -> None:
+    ready = select.poll()
+    ready.register(pair.near, select.POLLOUT)
     os.write(pair.far, b"\x13")  # the terminal stops what is written from here on
+    while ready.poll(20):
+        await trio.lowlevel.checkpoint()
     terminal = Terminal(pair.near, pair.near)
     terminal.screen.start()
     os.write(pair.far, b"\x13")  # a key by now
     terminal.send_codes("seen")
     with trio.fail_after(5):
         await terminal.send()
+        await trio.lowlevel.wait_readable(pair.near)
     assert terminal.screen.get_available_raw_input() == [0x13]
     terminal.restore()
     assert b"seen" in os.read(pair.far, 65_536)

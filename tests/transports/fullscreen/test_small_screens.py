@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from aar.messages.events import TurnEnded
 from aar.messages.themes import Theme
 from aar.transports.fullscreen.approval import PAUSE
 from aar.transports.fullscreen.replies import reply_blocks
@@ -31,6 +32,10 @@ async def test_a_long_question_can_be_read_to_its_end_and_answered(tmp_path, siz
         await trio.sleep(PAUSE)
         whole.press("y")
         await whole.until("  1 ", gone="Approval required")
+        with whole.handle.follow() as records:
+            async for record in records:
+                if isinstance(record.event, TurnEnded):
+                    break
     assert desk.done == ["\n".join(words)]
 
 
