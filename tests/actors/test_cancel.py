@@ -124,6 +124,7 @@ async def test_cancelled_before_the_first_byte(live, story, goes_on) -> None:
         await goes_on(session, provider)
 
 
+@pytest.mark.covers("AURA-03")
 async def test_cancelled_in_the_middle_of_an_answer(live, story, until, goes_on) -> None:
     provider = ScriptedProvider().hang("so far so ")
     async with live(provider, settings()) as session:
@@ -149,7 +150,7 @@ async def test_a_cancelled_stream_is_finished_once(live, until) -> None:
     assert chunks == [("so far", False), ("", True)]
 
 
-@pytest.mark.covers("LOOP-12")
+@pytest.mark.covers("LOOP-12", "AURA-53")
 @pytest.mark.parametrize("after_step", [True, False])
 async def test_cancelled_while_it_waits_to_try_again(live, story, until, goes_on, autojump_clock, after_step) -> None:
     provider = ScriptedProvider().error(ProviderUnavailable("down", retry_after=50))

@@ -262,7 +262,7 @@ async def test_a_server_that_stays_down_is_given_up_after_so_many_attempts(
     assert [record.levelname for record in caplog.records if "giving up" in record.getMessage()] == ["INFO"]
 
 
-@pytest.mark.covers("LOOP-15")
+@pytest.mark.covers("LOOP-15", "AURA-53")
 async def test_waits_between_attempts_double_with_a_jitter(live, autojump_clock) -> None:
     provider = ScriptedProvider().error(ProviderUnavailable("down")).forever()
     async with live(provider, settings(max_retries=6)) as session:
@@ -413,6 +413,7 @@ async def test_a_stream_that_falls_silent_is_given_up_and_tried_again(live, stor
     assert provider.streaming_now == 0
 
 
+@pytest.mark.covers("AURA-55")
 async def test_a_sign_of_life_is_enough(live, autojump_clock) -> None:
     class Alive(ScriptedProvider):
         async def stream(self, request):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import trio
 
@@ -188,6 +190,26 @@ async def test_steering_during_the_last_answer_makes_the_turn_go_on(live) -> Non
             ("steering", "not yet"),
             ("model", "done again"),
         ]
+
+
+@pytest.mark.covers("AURA-02", "AURA-04")
+async def test_all_that_is_said_while_an_answer_streams_is_taken_at_once_and_goes_into_the_next_step(live) -> None:
+    gate = trio.Event()
+    provider = ScriptedProvider().text("done").after(gate).text("done again")
+    taken = []
+    async with live(provider, settings(streaming=True)) as session, session.running("go") as (_, ended):
+        await provider.reached(1)
+        for text in ("one", "two", "three"):
+            begun = time.perf_counter()
+            await session.steer(text)
+            await session.status()  # answered in turn: it has been taken
+            taken.append(time.perf_counter() - begun)
+        assert provider.streaming_now == 1
+        gate.set()
+        assert (await ended()).stop == "end_turn"
+    assert min(taken) < 0.01
+    asked = [[one["content"] for one in sent.messages if one["role"] == "user"] for sent in provider.requests]
+    assert asked == [["go"], ["go", "one", "two", "three"]]
 
 
 async def test_steering_without_a_turn_waits_for_one(live) -> None:

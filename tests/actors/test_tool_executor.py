@@ -235,6 +235,22 @@ async def test_a_sequential_tool_runs_alone(live, tools, autojump_clock) -> None
     assert sorted(running[6:]) == ["+a", "+b", "-a", "-b"]
 
 
+@pytest.mark.covers("AURA-78")
+async def test_two_calls_side_by_side_and_two_alone_take_three_times_as_long_as_one(
+    live, tools, autojump_clock
+) -> None:
+    async def second() -> str:
+        await trio.sleep(1)
+        return ""
+
+    tools.register("beside")(second)
+    tools.register("alone", execution="sequential")(second)
+    async with live(calling("beside", "beside", "alone", "alone"), settings(), tools=tools) as session:
+        started = trio.current_time()
+        await session.prompt("go")
+        assert 3 <= trio.current_time() - started < 3.1
+
+
 @pytest.mark.covers("TOOL-06")
 @pytest.mark.parametrize("kind", ["task", "thread"])
 async def test_a_tool_that_takes_too_long_is_left(live, tools, kind) -> None:
@@ -489,6 +505,21 @@ async def test_each_session_works_in_its_own_folder(live, tmp_path) -> None:
     for name, (read, ran) in seen.items():
         assert f"I am {name}" in read
         assert ran == f"{tmp_path / name}\nI am {name}\n"
+
+
+@pytest.mark.covers("AURA-67")
+async def test_a_tool_knows_the_session_that_it_works_for(live, tools, tmp_path) -> None:
+    seen = []
+
+    @tools.register("look")
+    async def look(ctx: ToolContext) -> str:
+        seen.append((ctx.cwd, ctx.session_id, ctx.tool_call_id, ctx.config.max_output_chars))
+        return ""
+
+    config = settings(tools=ToolConfig(enabled_builtins=[], max_output_chars=7))
+    async with live(calling("look"), config, tools=tools) as session:
+        await session.prompt("go")
+        assert seen == [(str(tmp_path / "project"), session.session_id, "call_1", 7)]
 
 
 # --- hooks ------------------------------------------------------------------------------------

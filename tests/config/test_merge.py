@@ -87,7 +87,7 @@ def test_another_file_must_exist(home: Path) -> None:
 # --- keys -------------------------------------------------------------------------------------
 
 
-@pytest.mark.covers("CFG-07")
+@pytest.mark.covers("CFG-07", "AURA-55")
 def test_a_key_comes_from_flag_then_environment_then_file(home: Path) -> None:
     told = {"provider": {"api_key": "from-file"}}
     environ = {"ANTHROPIC_API_KEY": "from-environment"}

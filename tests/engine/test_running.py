@@ -358,7 +358,7 @@ async def test_an_image_of_one_call_is_left_out_for_a_model_that_takes_none_whic
 # --- tools ------------------------------------------------------------------------------------
 
 
-@pytest.mark.covers("ENG-26", "ENG-27", "ENG-28", "ENG-30")
+@pytest.mark.covers("ENG-26", "ENG-27", "ENG-28", "ENG-30", "AURA-78")
 @pytest.mark.parametrize(
     ("mode", "names", "seconds"),
     [
@@ -521,7 +521,7 @@ async def test_a_follow_up_waits_until_the_model_stops(autojump_clock: Any, engi
 QUEUED = ["one", "two", "three"]
 
 
-@pytest.mark.covers("ENG-43", "ENG-44", "ENG-45")
+@pytest.mark.covers("ENG-43", "ENG-44", "ENG-45", "AURA-04")
 @pytest.mark.parametrize("steering", ["one_at_a_time", "all"])
 @pytest.mark.parametrize("followup", ["one_at_a_time", "all"])
 async def test_each_queue_is_said_in_its_own_mode(

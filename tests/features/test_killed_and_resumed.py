@@ -128,6 +128,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.covers("AURA-102")
 async def test_a_process_that_is_killed_while_a_command_runs_has_lost_nothing(tmp_path, story) -> None:
     store = JsonlStore(tmp_path / "sessions")
     arguments = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "sessions"), str(tmp_path)]

@@ -116,7 +116,7 @@ class _Trace:
         self.seen.append(f"transform_messages {len(messages)}")
 
 
-@pytest.mark.covers("AURA-86")
+@pytest.mark.covers("AURA-86", "AURA-01")
 async def test_each_of_the_nine_timings_comes_at_its_place(live, tools) -> None:
     trace = _Trace()
     provider = ScriptedProvider().call("echo", text="hi").text("done").text("short").error(ProviderUnavailable("gone"))

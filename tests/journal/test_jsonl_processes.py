@@ -117,7 +117,7 @@ def prompt(seq: int, text: str = "hi") -> Recorded:
     return Recorded(seq, "0123456789ab", UserMessage(content=text))
 
 
-@pytest.mark.covers("SES-22")
+@pytest.mark.covers("SES-22", "AURA-102")
 async def test_a_writer_that_is_killed_leaves_a_prefix_of_whole_appends(tmp_path: Path) -> None:
     store = JsonlStore(tmp_path)
     for _ in range(6):

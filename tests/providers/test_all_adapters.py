@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +15,12 @@ import trio.testing
 
 from aar.client import SessionHandle
 from aar.messages.events import ErrorEvent, Notice
+from aar.messages.provider import History, ProviderRequest
 from aar.messages.settings import AgentConfig, ProviderConfig
 from aar.providers import open_provider
-from aar.providers.base import Provider
+from aar.providers.base import Assembly, Provider
 from aar.runtime import open_runtime
-from aar.testing import facts_of
+from aar.testing import ScriptedProvider, facts_of
 from tests.providers.conftest import Connection
 from tests.providers.wire.form import Answer, WireFormat
 from tests.providers.wire.servers import NAMES, Play, Vendors, pieces
@@ -287,6 +288,27 @@ async def test_sessions_share_one_adapter_that_is_closed_once_and_works_again_af
         assert (await (await runtime.sessions.open(str(tmp_path))).prompt("hi")).stop == "end_turn"
     await built[0].aclose()
     await built[0].aclose()
+
+
+@pytest.mark.covers("AURA-49")
+@pytest.mark.parametrize("name", [*NAMES, "scripted"])
+async def test_every_provider_says_the_same_in_one_piece_and_in_many_and_can_be_closed_twice(
+    vendors: Vendors, name: str
+) -> None:
+    vendors.replies.append(HELLO)
+    scripted = ScriptedProvider().text("Hello there.", chunks=3).forever()
+    provider = scripted if name == "scripted" else open_provider(vendors.config(name))
+    request = ProviderRequest(History([{"role": "user", "content": "hi"}]))
+    whole, assembly = await provider.complete(request), Assembly()
+    async with aclosing(provider.stream(request)) as deltas:
+        async for delta in deltas:
+            assembly.add(delta)
+    await provider.aclose()
+    await provider.aclose()
+    assert (whole.content, whole.stop_reason) == ("Hello there.", "end_turn")
+    assert (assembly.response().content, assembly.response().stop_reason) == ("Hello there.", "end_turn")
+    assert set(provider.capabilities()) == {"name", "tools", "reasoning", "streaming", "structured_output", "vision"}
+    assert vendors.findings == []
 
 
 # --- what is never sent -----------------------------------------------------------------------

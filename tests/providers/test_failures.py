@@ -123,7 +123,7 @@ def test_what_is_not_ours_is_never_retryable() -> None:
     assert not is_retryable(ConnectionError())
 
 
-@pytest.mark.covers("GEN-09")
+@pytest.mark.covers("GEN-09", "AURA-54")
 @pytest.mark.parametrize(
     ("status", "body", "kind", "retryable", "text"),
     [
@@ -201,6 +201,7 @@ def test_each_status_has_its_error(
     )
 
 
+@pytest.mark.covers("AURA-54")
 @pytest.mark.parametrize(
     ("name", "status", "kind", "retryable"),
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_tools_are_added_found_counted_and_removed() -> None:
     assert (registry.names(), copy.names()) == (["a"], ["b", "a"])
 
 
-@pytest.mark.covers("TOOL-38")
+@pytest.mark.covers("TOOL-38", "AURA-66")
 def test_a_provider_sees_three_keys_only() -> None:
     registry = ToolRegistry([ToolSpec("b", "B.", {"type": "object"}, prompt_snippet="s", prompt_guidelines=("g",))])
     registry.add(ToolSpec("a"))
@@ -130,6 +131,35 @@ def test_built_in_tools_say_what_they_do_to_the_world() -> None:
         "grep": ["read"],
         "find_files": ["read"],
     }
+
+
+@tool
+def only_a_function(path: str) -> str:
+    """Say where."""
+    return path
+
+
+MORE_BUILTINS = ["todo", "task", "patch", "batch", "load_tools", "done", "skill", "memory_read", "memory_write"]
+EVERY_BUILTIN = builtin_tools(ToolConfig(enabled_builtins=[*BUILTIN_TOOLS, *MORE_BUILTINS]))
+
+
+@pytest.mark.covers("AURA-61", "AURA-63")
+@pytest.mark.parametrize("spec", [only_a_function, *EVERY_BUILTIN], ids=lambda spec: spec.name)
+def test_every_tool_keeps_to_the_form_also_one_that_is_only_a_function(spec: ToolSpec) -> None:
+    assert re.fullmatch("[a-z]+(_[a-z]+)*", spec.name)
+    assert spec.description.strip()
+    assert spec.schema() == ToolSchema(spec.name, spec.description, spec.input_schema)
+    taken, required = spec.input_schema["properties"], spec.input_schema.get("required", [])
+    assert set(required) <= set(taken)
+    assert (spec.problem_with({}) is None) == (not required)
+    assert spec.side_effects
+    assert callable(spec.handler)
+    assert spec.execution in (None, "parallel", "sequential")
+    assert "\n" not in spec.prompt_snippet
+
+
+def test_every_built_in_tool_has_been_looked_at() -> None:
+    assert [spec.name for spec in EVERY_BUILTIN] == [*BUILTIN_TOOLS, *MORE_BUILTINS]
 
 
 @pytest.mark.covers("TOOL-05")

@@ -164,6 +164,17 @@ def test_tools_lists_names_effects_and_descriptions(here, place):
     assert here("tools").out == "No tools are enabled.\n"
 
 
+@pytest.mark.covers("AURA-65")
+async def test_the_tools_that_are_listed_are_those_that_the_model_gets_in_each_step(aar, place, model, flags):
+    place.configure(tools={"enabled_builtins": ["grep", "todo", "bash", "read_file"], "filters": {"file": ["!bash"]}})
+    place.write("a.txt", "alpha")
+    model.calls("read_file", path="a.txt").says("ok")
+    listed = [line.split("  ")[1] for line in (await aar("tools")).out.splitlines() if "(left out)" not in line]
+    await aar("run", "hi", *flags)
+    given = [[one["function"]["name"] for one in request["tools"]] for request in model.requests]
+    assert [sorted(names) for names in (listed, *given)] == [["grep", "read_file", "todo"]] * 3
+
+
 @pytest.mark.covers("CLI-16", "PRM-11", "PRM-12")
 async def test_prompt_has_three_forms(aar, place, model, flags):
     place.home.mkdir()

@@ -29,6 +29,7 @@ def loaded(home: Path, flags: SettingFlags, **file: object) -> Loaded:
     return cast(merge_config(flags=flags.settings(), environ={"AAR_HOME": str(home)}), flags, str(home.parent))
 
 
+@pytest.mark.covers("AURA-113")
 @pytest.mark.parametrize("present", list(product([False, True], repeat=len(LAYERS))))
 def test_the_last_layer_that_says_something_wins_also_with_zero(home: Path, present: tuple[bool, ...]) -> None:
     """`safety.log_all_commands` in turn false and true, so that a value that counts as nothing has to win as well."""
@@ -53,6 +54,7 @@ def test_the_last_layer_that_says_something_wins_also_with_zero(home: Path, pres
     assert origin == (expected[list(said)[-1]] if said else "default")
 
 
+@pytest.mark.covers("AURA-113")
 @pytest.mark.parametrize(("agent", "mode", "override"), list(product([False, True], repeat=3)))
 def test_agent_mode_and_override_go_over_a_flag_in_this_order(
     home: Path, agent: bool, mode: bool, override: bool
