@@ -178,7 +178,7 @@ def assembled(deltas: list[StreamDelta]) -> Any:
 # --- whole streams ----------------------------------------------------------------------------
 
 
-@pytest.mark.covers("ANT-08", "ANT-09")
+@pytest.mark.covers("ANT-08", "ANT-09", "AURA-52")
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_recorded_stream_gives_its_whole_answer(
     name: str, server: Any, provider: AnthropicProvider, plain: Any

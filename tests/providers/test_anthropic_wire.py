@@ -228,6 +228,7 @@ def test_a_name_that_a_model_made_up_goes_back_in_letters_that_the_api_takes() -
     assert sent == ["bash", "functions_bash", "unknown", "gr__e", "a" * 128]
 
 
+@pytest.mark.covers("AURA-52")
 def test_a_conversation_with_a_tool_result_is_what_a_real_server_took(recorded: Path) -> None:
     sent = json.loads((recorded / "messages-tool-result.request.json").read_bytes())
     question, call, answer = sent["messages"]

@@ -90,7 +90,7 @@ def through(pieces: list[bytes]) -> list[StreamDelta]:
     return [StreamDelta(text, thought), *reading.end()]
 
 
-@pytest.mark.covers("GEM-10", "GEM-11")
+@pytest.mark.covers("GEM-10", "GEM-11", "AURA-52")
 def test_an_answer_is_text_thoughts_calls_usage_and_what_must_be_sent_again(plain: Plain) -> None:
     assert plain(read(*ANSWER)) == [("Let éme see.", "Hm"), *WANTED]
 

@@ -73,7 +73,7 @@ def said(role: str, content: Any) -> NeutralMessage:
     return {"role": role, "content": content}
 
 
-@pytest.mark.covers("GEM-06")
+@pytest.mark.covers("GEM-06", "AURA-52")
 def test_a_conversation_with_tools_names_the_function_in_each_result() -> None:
     messages = [
         said("user", "What is here?"),

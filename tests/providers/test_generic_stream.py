@@ -118,7 +118,7 @@ def call(arguments: Any = None, **fields: Any) -> dict[str, Any]:
 # --- recorded streams -------------------------------------------------------------------------
 
 
-@pytest.mark.covers("GEN-07")
+@pytest.mark.covers("GEN-07", "AURA-52")
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_recorded_stream_gives_its_whole_answer(
     name: str, server: Any, provider: GenericProvider, plain: Any

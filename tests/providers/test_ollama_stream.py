@@ -70,7 +70,7 @@ async def provider(server: Any) -> AsyncIterator[OllamaProvider]:
     await found.aclose()
 
 
-@pytest.mark.covers("OLL-10", "OLL-04")
+@pytest.mark.covers("OLL-10", "OLL-04", "AURA-52")
 async def test_a_stream_is_thoughts_text_calls_and_what_it_cost(
     server: Any, provider: OllamaProvider, plain: Any
 ) -> None:

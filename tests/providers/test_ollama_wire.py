@@ -49,6 +49,7 @@ def encoded(message: NeutralMessage) -> Any:
     return json.loads(b"[" + encode_message(message) + b"]")
 
 
+@pytest.mark.covers("AURA-52")
 @pytest.mark.parametrize(
     ("message", "wire"),
     [

@@ -190,6 +190,7 @@ def test_each_neutral_message_has_its_items(message: NeutralMessage, items: list
     assert items_of(message) == items
 
 
+@pytest.mark.covers("AURA-52")
 def test_a_conversation_with_a_tool_result_is_what_a_real_server_took(recorded: Path) -> None:
     sent = json.loads((recorded / "responses-tool-result.request.json").read_bytes())
     history: list[NeutralMessage] = [

@@ -104,6 +104,7 @@ RECORDED: dict[str, Any] = {
 }
 
 
+@pytest.mark.covers("AURA-52")
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_recorded_stream_gives_its_whole_answer(
     name: str, server: Any, responses: OpenAIProvider, plain: Any

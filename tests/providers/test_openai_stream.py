@@ -142,6 +142,7 @@ async def test_finish_reasons_are_mapped(
     assert answer[2] == stop
 
 
+@pytest.mark.covers("AURA-52")
 async def test_a_recorded_chat_is_read_as_the_generic_adapter_reads_it(
     server: Any, chat: OpenAIProvider, plain: Any
 ) -> None:

@@ -90,6 +90,7 @@ def test_each_neutral_message_has_its_wire_messages(message: NeutralMessage, wir
     assert json.loads(b"[" + encode_message(message) + b"]") == wire
 
 
+@pytest.mark.covers("AURA-52")
 def test_a_conversation_with_a_tool_result_is_what_a_real_server_took(recorded: Path) -> None:
     sent = json.loads((recorded / "chat-tool-result.request.json").read_bytes())
     history: list[NeutralMessage] = [
