@@ -116,7 +116,7 @@ class _Trace:
         self.seen.append(f"transform_messages {len(messages)}")
 
 
-@pytest.mark.covers("AURA-86", "AURA-01")
+@pytest.mark.covers("AURA-86")
 async def test_each_of_the_nine_timings_comes_at_its_place(live, tools) -> None:
     trace = _Trace()
     provider = ScriptedProvider().call("echo", text="hi").text("done").text("short").error(ProviderUnavailable("gone"))
@@ -141,6 +141,36 @@ async def test_each_of_the_nine_timings_comes_at_its_place(live, tools) -> None:
         "transform_messages 2",
         "on_error gone",
     ]
+
+
+@pytest.mark.covers("AURA-01")
+async def test_a_turn_makes_room_asks_runs_tools_and_goes_on_with_what_waits_until_nothing_is_left(live, tools) -> None:
+    trace = _Trace()
+    provider = ScriptedProvider().text("a" * 1000).text("b" * 1000).text("c" * 1000)
+    provider.text("Short.").call("echo", text="hi").text("done").text("that, too")
+    config = settings(context_window=1000, compact_at=0.8, compact_keep=4)
+    async with live(provider, config, tools=tools, hooks=hooks(Injectors([trace]))) as session:
+        for text in ("1", "2", "3"):
+            await session.prompt(text * 100)
+        trace.seen.clear()
+        await session.follow_up("and then?")
+        assert (await session.prompt("go")).stop == "end_turn"
+    assert trace.seen == [
+        "before_compaction",
+        "after_compaction Short.",
+        "before_chat 1",
+        "transform_messages 5",
+        "after_response ",
+        "before_tool_execution echo",
+        "after_tool_execution hi",
+        "before_chat 2",
+        "transform_messages 7",
+        "after_response done",
+        "before_chat 3",
+        "transform_messages 9",
+        "after_response that, too",
+    ]
+    assert said_to(provider)[-1][-2:] == ["go", "and then?"]
 
 
 # --- the seven fields -------------------------------------------------------------------------
