@@ -196,18 +196,14 @@ async def test_steering_during_the_last_answer_makes_the_turn_go_on(live) -> Non
 async def test_all_that_is_said_while_an_answer_streams_is_taken_at_once_and_goes_into_the_next_step(live) -> None:
     gate = trio.Event()
     provider = ScriptedProvider().text("done").after(gate).text("done again")
-    taken = []
     async with live(provider, settings(streaming=True)) as session, session.running("go") as (_, ended):
         await provider.reached(1)
         for text in ("one", "two", "three"):
-            begun = time.perf_counter()
             await session.steer(text)
-            await session.status()  # answered in turn: it has been taken
-            taken.append(time.perf_counter() - begun)
+            await session.status()  # answered in turn: it has been taken, and nothing else had to happen for it
         assert provider.streaming_now == 1
         gate.set()
         assert (await ended()).stop == "end_turn"
-    assert min(taken) < 0.01
     asked = [[one["content"] for one in sent.messages if one["role"] == "user"] for sent in provider.requests]
     assert asked == [["go"], ["go", "one", "two", "three"]]
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aar.errors import InvalidSetting
@@ -322,6 +322,7 @@ values = st.recursive(
 
 
 @pytest.mark.covers("AURA-101")
+@settings(max_examples=30)
 @given(st.lists(st.dictionaries(st.sampled_from("ab"), values), max_size=6), st.integers(1, 100))
 def test_what_is_protected_is_untouched_and_nothing_gets_longer_but_by_its_mark(inputs: Any, protect: int) -> None:
     messages: list[Any] = [
