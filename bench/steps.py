@@ -148,7 +148,7 @@ def _long_session(server: Server, repeats: int) -> Row:
 
 
 def main() -> None:
-    repeats = 3 if is_quick() else 7
+    repeats = 5 if is_quick() else 15  # a disturbance lasts seconds, and one of these a third of one
     with open_server() as server:
         print_rows(_over_http(server, repeats))
         print_rows([_scripted_model(repeats), _long_session(server, 3 if is_quick() else 5)])
