@@ -103,7 +103,7 @@ async def test_a_schema_that_a_model_would_refuse_is_told_when_it_is_loaded(worl
         "bad.py",
         f"""
         deep = {{}}
-        for _ in range(3000):
+        for _ in range(50_000):
             deep = {{"properties": {{"a": deep}}}}
 
         def register(api):

@@ -211,7 +211,7 @@ async def test_an_answer_that_is_nested_too_deeply_is_cut_or_fails_its_call(plai
     connection = Connection(plain(), cwd=str(tmp_path), env=child_environment())
     async with connection.open():
         with pytest.raises(McpError, match="'plain': it sent a message that is nested too deeply"):
-            await connection.call("deep", {"levels": 5_000}, limit=100)
+            await connection.call("deep", {"levels": 50_000}, limit=100)
         assert "(nested too deeply)" in (await connection.call("deep", {"levels": 400}, limit=10_000)).text
         assert (await connection.call("deep", {"levels": 2}, limit=100)).text == '{"a": {"a": 1}}'
 
