@@ -54,16 +54,25 @@ _FLAGS: dict[str, Callable[[Facts], bool]] = {
     "todo_pending": lambda facts: facts.todos_open > 0,
     "todo_done": lambda facts: facts.todos_done > 0 and not facts.todos_open,
 }
-_NUMBERS: dict[str, Callable[[Facts, float], bool]] = {
-    "context_above": lambda facts, limit: facts.context_percent > limit,
-    "context_below": lambda facts, limit: facts.context_percent < limit,
-}
+
+
+def _above(name: str) -> Callable[[Facts, float], bool]:
+    return lambda facts, limit: getattr(facts, name) > limit
+
+
+def _below(name: str) -> Callable[[Facts, float], bool]:
+    return lambda facts, limit: getattr(facts, name) < limit
+
+
 _COUNTS = (
     *("history", "tool_errors", "tool_calls", "turns", "compactions", "iteration", "tokens_total", "model_context"),
 )
-for _count in _COUNTS:
-    _NUMBERS[f"{_count}_gt"] = lambda facts, limit, name=_count: getattr(facts, name) > limit  # type: ignore[misc]
-    _NUMBERS[f"{_count}_lt"] = lambda facts, limit, name=_count: getattr(facts, name) < limit  # type: ignore[misc]
+_NUMBERS: dict[str, Callable[[Facts, float], bool]] = {
+    "context_above": _above("context_percent"),
+    "context_below": _below("context_percent"),
+    **{f"{count}_gt": _above(count) for count in _COUNTS},
+    **{f"{count}_lt": _below(count) for count in _COUNTS},
+}
 _WORDS: dict[str, Callable[[Facts, str], bool]] = {
     "model_is": lambda facts, name: fnmatchcase(facts.model, name) or fnmatchcase(facts.model.partition("/")[2], name),
     "model_has": lambda facts, ability: ability.lower() in facts.model_abilities,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
@@ -20,8 +21,9 @@ class _Named(Mapping[str, T], Generic[T]):
         self.what = what
         self._entries = {self._key(name): (name, entries[name]) for name in sorted(entries)}
 
+    @abstractmethod
     def _key(self, name: str) -> str:
-        raise NotImplementedError
+        """How a name is compared."""
 
     def __getitem__(self, name: str) -> T:
         return self._entries[self._key(name)][1]
